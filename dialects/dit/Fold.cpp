@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Folds and canonicalisations that are always right and never cost anything: views that cancel, casts
+// that do nothing, map operands that are constants or repeated.
+#include "dialects/dit/Dit.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace ditc::dit {
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+
+//===-- Views -------------------------------------------------------------------------------------===//
+
+OpFoldResult ViewOp::fold(FoldAdaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  if (auto inner = getInput().getDefiningOp<ViewOp>()) {
+    if (inner.getInput().getType() == getType())
+      return inner.getInput();
+    getInputMutable().assign(inner.getInput());
+    return getResult();
+  }
+  return {};
+}
+
+OpFoldResult PermuteOp::fold(FoldAdaptor) {
+  if (llvm::equal(getPermutation(), llvm::seq<int64_t>(0, getPermutation().size())))
+    return getInput();
+  auto inner = getInput().getDefiningOp<PermuteOp>();
+  if (!inner)
+    return {};
+  SmallVector<int64_t> composed;
+  for (int64_t dim : getPermutation())
+    composed.push_back(inner.getPermutation()[dim]);
+  setPermutation(composed);
+  getInputMutable().assign(inner.getInput());
+  return getResult();
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  auto inner = getInput().getDefiningOp<SliceOp>();
+  if (!inner)
+    return {};
+  SmallVector<int64_t> offsets, steps;
+  for (size_t i = 0; i < getOffsets().size(); ++i) {
+    offsets.push_back(inner.getOffsets()[i] + getOffsets()[i] * inner.getSteps()[i]);
+    steps.push_back(getSteps()[i] * inner.getSteps()[i]);
+  }
+  setOffsets(offsets);
+  setSteps(steps);
+  getInputMutable().assign(inner.getInput());
+  return getResult();
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  if (getInputs().size() == 1)
+    return getInputs()[0];
+  return {};
+}
+
+OpFoldResult PadOp::fold(FoldAdaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  return {};
+}
+
+OpFoldResult ExpandOp::fold(FoldAdaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  if (auto inner = getInput().getDefiningOp<ExpandOp>()) {
+    getInputMutable().assign(inner.getInput());
+    return getResult();
+  }
+  return {};
+}
+
+/// slice(concat(a, b, ...)) that lies within one operand reads that operand.
+struct SliceOfConcat : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto concat = op.getInput().getDefiningOp<ConcatOp>();
+    if (!concat || op.getType().getNumElements() == 0)
+      return failure();
+    int64_t axis = concat.getAxis();
+    int64_t first = op.getOffsets()[axis];
+    int64_t last = first + (op.getType().getDimSize(axis) - 1) * op.getSteps()[axis];
+    int64_t start = 0;
+    for (Value input : concat.getInputs()) {
+      int64_t size = tensorType(input).getDimSize(axis);
+      if (first >= start && last < start + size) {
+        SmallVector<int64_t> offsets(op.getOffsets());
+        offsets[axis] -= start;
+        rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), input, offsets, op.getSteps());
+        return success();
+      }
+      start += size;
+    }
+    return failure();
+  }
+};
+
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat>(context); }
+
+//===-- Map ---------------------------------------------------------------------------------------===//
+
+/// True when every value of `narrow` is a value of `wide`.
+static bool holdsExactly(Type wide, Type narrow) {
+  if (wide == narrow)
+    return true;
+  auto wideFloat = dyn_cast<FloatType>(wide), narrowFloat = dyn_cast<FloatType>(narrow);
+  if (wideFloat && narrowFloat)
+    return wideFloat.getFPMantissaWidth() >= narrowFloat.getFPMantissaWidth() && wideFloat.getWidth() > narrowFloat.getWidth();
+  return false;
+}
+
+OpFoldResult MapOp::fold(FoldAdaptor) {
+  if (!isIdentity())
+    return {};
+  Value input = getInputs()[0];
+  if (input.getType() == getType())
+    return input;
+  // A widening cast that is undone: f32(bf16 x) back to bf16.
+  auto inner = input.getDefiningOp<MapOp>();
+  if (inner && inner.isIdentity() && inner.getInputs()[0].getType() == getType() &&
+      holdsExactly(inner.getType().getElementType(), getType().getElementType()))
+    return inner.getInputs()[0];
+  return {};
+}
+
+/// Rebuilds `op` with the operands for which `keep` is true; the body argument of a dropped operand has
+/// been replaced before.
+static void rebuildWithout(MapOp op, const llvm::BitVector &drop, PatternRewriter &rewriter) {
+  SmallVector<Value> inputs;
+  for (auto [i, input] : llvm::enumerate(op.getInputs()))
+    if (!drop[i])
+      inputs.push_back(input);
+  rewriter.modifyOpInPlace(op, [&] {
+    op.getBodyBlock().eraseArguments(drop);
+    op.getInputsMutable().assign(inputs);
+  });
+}
+
+/// A splat constant operand becomes a scalar constant of the body.
+struct SplatOperandToScalar : OpRewritePattern<MapOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MapOp op, PatternRewriter &rewriter) const override {
+    llvm::BitVector drop(op.getInputs().size());
+    Block &body = op.getBodyBlock();
+    for (auto [i, input] : llvm::enumerate(op.getInputs())) {
+      TypedAttr scalar = splatValue(input, body.getArgument(i).getType());
+      if (!scalar)
+        continue;
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPointToStart(&body);
+      Value constant = arith::ConstantOp::create(rewriter, op.getLoc(), scalar);
+      rewriter.replaceAllUsesWith(body.getArgument(i), constant);
+      drop.set(i);
+    }
+    if (drop.none())
+      return failure();
+    rebuildWithout(op, drop, rewriter);
+    return success();
+  }
+
+  /// The scalar that `input` repeats, converted to the compute type; null when it is no splat.
+  static TypedAttr splatValue(Value input, Type compute) {
+    while (Operation *def = input.getDefiningOp()) {
+      if (!isViewOp(def))
+        break;
+      input = def->getOperand(0);
+    }
+    auto constant = input.getDefiningOp<ConstantOp>();
+    auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+    if (!elements || !elements.isSplat())
+      return {};
+    if (auto floatType = dyn_cast<FloatType>(compute)) {
+      APFloat value = elements.getSplatValue<APFloat>();
+      bool lossy = false;
+      value.convert(floatType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+      return FloatAttr::get(floatType, value);
+    }
+    APInt value = elements.getSplatValue<APInt>();
+    bool isUnsigned = elements.getElementType().isUnsignedInteger() || elements.getElementType().isInteger(1);
+    unsigned width = compute.getIntOrFloatBitWidth();
+    return IntegerAttr::get(compute, isUnsigned ? value.zextOrTrunc(width) : value.sextOrTrunc(width));
+  }
+};
+
+/// Operands that are unused, or equal to an earlier one, go.
+struct DropDeadOrRepeatedOperands : OpRewritePattern<MapOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MapOp op, PatternRewriter &rewriter) const override {
+    llvm::BitVector drop(op.getInputs().size());
+    llvm::SmallDenseMap<Value, unsigned> firstUse;
+    Block &body = op.getBodyBlock();
+    for (auto [i, input] : llvm::enumerate(op.getInputs())) {
+      auto [known, isNew] = firstUse.try_emplace(input, i);
+      if (!isNew)
+        rewriter.replaceAllUsesWith(body.getArgument(i), body.getArgument(known->second));
+      if (body.getArgument(i).use_empty())
+        drop.set(i);
+    }
+    if (drop.none())
+      return failure();
+    rebuildWithout(op, drop, rewriter);
+    return success();
+  }
+};
+
+/// Maps repeat dimensions of size 1 themselves: an expanded operand is read before its expansion.
+struct OperandBeforeExpand : OpRewritePattern<MapOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MapOp op, PatternRewriter &rewriter) const override {
+    bool changed = false;
+    for (OpOperand &operand : op.getInputsMutable())
+      if (auto expand = operand.get().getDefiningOp<ExpandOp>()) {
+        rewriter.modifyOpInPlace(op, [&] { operand.set(expand.getInput()); });
+        changed = true;
+      }
+    return success(changed);
+  }
+};
+
+void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<SplatOperandToScalar, DropDeadOrRepeatedOperands, OperandBeforeExpand>(context);
+}
+
+} // namespace ditc::dit
