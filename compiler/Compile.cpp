@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The five steps: read, import per bucket, run the pipeline, emit kernels, write the package.
+#include "compiler/Compile.h"
+
+#include "codegen/host/HostTarget.h"
+#include "compiler/CorePackage.h"
+#include "compiler/Dump.h"
+#include "compiler/Pipeline.h"
+#include "compiler/PlanWriter.h"
+#include "compiler/Report.h"
+#include "compiler/Version.h"
+#include "compiler/WeightSource.h"
+#include "compiler/import/Buckets.h"
+#include "compiler/import/Importer.h"
+#include "passes/Passes.h"
+#include "runtime/Cache.h"
+#include "runtime/Error.h"
+#include "runtime/Hash.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <filesystem>
+#include <fmt/ranges.h>
+#include <optional>
+#include <unordered_set>
+
+using namespace mlir;
+
+namespace ditc {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Model {
+  Pt2Archive archive;
+  ExportedProgram program;
+  std::vector<Bucket> buckets;
+};
+
+/// Turns MLIR diagnostics into the text of an Error.
+class DiagnosticText {
+public:
+  explicit DiagnosticText(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+            text += fmt::format("{}: {}\n", describeLocation(diagnostic.getLocation()), diagnostic.str());
+          return success();
+        }) {}
+
+  std::string text;
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
+class Compilation {
+public:
+  Compilation(const CompileOptions &options, Progress &progress) : options(options), progress(progress), context(MLIRContext::Threading::DISABLED) {
+    DialectRegistry registry;
+    registry.insert<dit::DitDialect, plan::PlanDialect, arith::ArithDialect, math::MathDialect, func::FuncDialect>();
+    context.appendDialectRegistry(registry);
+    context.loadAllAvailableDialects();
+  }
+
+  CompileResult run() {
+    readModels();
+    if (options.stopAfter) {
+      result.ir = irAtStop();
+      return std::move(result);
+    }
+    WeightSource weights = readWeights();
+    CorePackage core = loadOrCompile(weights);
+    writePackage(core, weights);
+    progress.done();
+    return std::move(result);
+  }
+
+private:
+  //===-- Read ------------------------------------------------------------------------------------===//
+
+  void readModels() {
+    for (const ModelPath &path : options.models) {
+      progress.step("read " + path.path);
+      Pt2Archive archive = Pt2Archive::open(path.path);
+      ExportedProgram program = parseExportedProgram(archive.programJson(), path.path);
+      std::vector<Bucket> buckets = resolveBuckets(program, options.buckets);
+      if (!path.bucket.empty() || options.models.size() > 1)
+        nameAfterModel(path, buckets);
+      for (const std::string &warning : archive.warnings())
+        result.warnings.push_back(warning);
+      models.push_back({std::move(archive), std::move(program), std::move(buckets)});
+    }
+    checkBucketNames();
+    pinned = readPins();
+  }
+
+  /// A static export among several is one bucket, named by the user or after its file.
+  static void nameAfterModel(const ModelPath &path, std::vector<Bucket> &buckets) {
+    std::string name = path.bucket.empty() ? fs::path(path.path).stem().string() : path.bucket;
+    if (buckets.size() == 1)
+      buckets.front().name = name;
+    else
+      for (Bucket &bucket : buckets)
+        bucket.name = name + "-" + bucket.name;
+  }
+
+  void checkBucketNames() {
+    std::unordered_set<std::string> names;
+    for (const Model &model : models)
+      for (const Bucket &bucket : model.buckets)
+        if (!names.insert(bucket.name).second)
+          fail("two buckets are called '{}'; give the models names: NAME=MODEL.pt2", bucket.name);
+  }
+
+  std::map<std::string, HostTensor> readPins() {
+    std::map<std::string, HostTensor> pins;
+    for (const auto &[name, path] : options.pins) {
+      SafetensorsFile file = SafetensorsFile::open(path);
+      auto tensor = file.tensors().find(name);
+      if (tensor == file.tensors().end())
+        fail("--pin {}={}: the file has no tensor of that name", name, path);
+      const TensorView &view = tensor->second;
+      pins[name] = {view.dtype, view.shape, {view.bytes.begin(), view.bytes.end()}};
+    }
+    return pins;
+  }
+
+  WeightSource readWeights() {
+    std::vector<Pt2Archive> archives;
+    for (const Model &model : models)
+      archives.push_back(model.archive);
+    if (!options.weights.empty())
+      progress.step("read weights");
+    WeightSource weights(archives, options.weights);
+    if (!weights.extraNames().empty())
+      result.warnings.push_back(fmt::format("{} tensors of --weights are not part of the model: {}", weights.extraNames().size(), fmt::join(weights.extraNames(), ", ")));
+    return weights;
+  }
+
+  //===-- Compile ---------------------------------------------------------------------------------===//
+
+  std::string cacheKey(const WeightSource &) const {
+    std::string text = fmt::format("{}\n{}\n", kVersion, options.digest());
+    for (const Model &model : models)
+      text += model.archive.contentHash() + "\n";
+    for (const auto &[name, tensor] : pinned)
+      text += name + " " + hashHex(tensor.bytes) + "\n";
+    return hashHex(text);
+  }
+
+  CorePackage loadOrCompile(const WeightSource &weights) {
+    bool cacheable = options.useCache && options.dumpDirectory.empty();
+    std::optional<Cache> cache;
+    if (cacheable)
+      cache = Cache::openDefault();
+    std::string key = cacheKey(weights);
+    if (cache)
+      if (auto bytes = cache->load(key)) {
+        result.fromCache = true;
+        return CorePackage::parse(*bytes);
+      }
+    CorePackage core = compileCore();
+    if (cache)
+      cache->store(key, core.serialise());
+    return core;
+  }
+
+  /// One bucket as a module, through the pipeline.
+  OwningOpRef<ModuleOp> compileBucket(const Model &model, const Bucket &bucket) {
+    progress.step("import bucket " + bucket.name);
+    ImportOptions importOptions{.bucket = bucket.name, .symbols = bucket.symbols, .pinned = pinned};
+    DiagnosticText diagnostics(context);
+    OwningOpRef<ModuleOp> module = importProgram(context, model.program, model.archive, importOptions);
+    progress.step("compile bucket " + bucket.name);
+    std::string folder = options.dumpDirectory.empty() ? "" : options.dumpDirectory + "/" + bucket.name;
+    if (failed(runPipeline(*module, options, folder)))
+      failInternal("{}the compiler failed on bucket '{}'", diagnostics.text, bucket.name);
+    return module;
+  }
+
+  std::string irAtStop() {
+    std::string text;
+    for (const Model &model : models)
+      for (const Bucket &bucket : model.buckets)
+        text += printModule(*compileBucket(model, bucket));
+    progress.done();
+    return text;
+  }
+
+  CorePackage compileCore() {
+    CorePackage core;
+    Report report;
+    OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
+    std::set<std::string> constants;
+    auto storeConstant = [&](std::span<const uint8_t> bytes) {
+      std::string name = "constants/" + hashHex(bytes);
+      if (constants.insert(name).second)
+        core.add(name, bytes);
+      return name;
+    };
+    for (const Model &model : models)
+      for (const Bucket &bucket : model.buckets) {
+        OwningOpRef<ModuleOp> module = compileBucket(model, bucket);
+        auto program = *module->getOps<plan::ProgramOp>().begin();
+        Plan plan = writePlanProgram(program, storeConstant);
+        describePinned(plan);
+        core.manifest.buckets.push_back(describeBucket(bucket));
+        core.add(core.manifest.buckets.back().plan, writePlan(plan));
+        for (const PlanBuffer &buffer : plan.buffers)
+          if (buffer.space == Space::Weight)
+            core.weightNames.insert(buffer.name);
+        report.addBucket(bucket.name, *module, plan);
+        takeKernels(*module, *kernels);
+      }
+    emitKernels(*kernels, core, report);
+    describeModel(core.manifest);
+    core.add("report.json", report.json().dump(1) + "\n");
+    return core;
+  }
+
+  /// Moves kernels that `target` does not have yet; equal names are equal kernels.
+  static void takeKernels(ModuleOp source, ModuleOp target) {
+    SymbolTable known(target);
+    for (plan::KernelOp kernel : llvm::make_early_inc_range(source.getOps<plan::KernelOp>()))
+      if (!known.lookup(kernel.getSymName())) {
+        kernel->remove();
+        known.insert(kernel);
+      }
+  }
+
+  void emitKernels(ModuleOp kernels, CorePackage &core, Report &report) {
+    progress.step("emit kernels");
+    DiagnosticText diagnostics(context);
+    HostOptions hostOptions;
+    hostOptions.cpu = options.hostCpu;
+    FailureOr<HostObject> object = emitHost(kernels, hostOptions);
+    if (failed(object))
+      throw Error(ErrorKind::Input, diagnostics.text.empty() ? "the host target failed" : diagnostics.text.substr(0, diagnostics.text.size() - 1));
+    core.manifest.targets.push_back({.name = "host", .object = "host/kernels.so", .triple = object->triple, .cpu = object->cpu});
+    core.add("host/kernels.so", object->sharedObject);
+    report.addKernels(kernels);
+    if (!options.dumpDirectory.empty())
+      dumpKernels(kernels, options.dumpDirectory, hostOptions);
+  }
+
+  //===-- Describe --------------------------------------------------------------------------------===//
+
+  static ManifestBucket describeBucket(const Bucket &bucket) {
+    ManifestBucket result{.name = bucket.name, .symbols = {}, .plan = "buckets/" + bucket.name + "/plan.json"};
+    for (const auto &[name, value] : bucket.symbols)
+      if (const int64_t *number = std::get_if<int64_t>(&value))
+        result.symbols[name] = *number;
+    return result;
+  }
+
+  void describePinned(Plan &plan) const {
+    for (const auto &[name, tensor] : pinned) {
+      PinnedInput input;
+      input.name = name;
+      input.dtype = tensor.dtype;
+      input.shape = tensor.shape;
+      input.xxh128 = hashHex(tensor.bytes);
+      plan.pinned.push_back(input);
+    }
+  }
+
+  static ManifestPort describePort(const std::string &name, const TensorMeta &meta) {
+    ManifestPort port{.name = name, .dtype = meta.dtype, .shape = {}};
+    for (const SymInt &size : meta.sizes)
+      port.shape.push_back(size.isConstant() ? ManifestDim(size.value) : ManifestDim(toString(*size.expr)));
+    return port;
+  }
+
+  void describeModel(Manifest &manifest) const {
+    const Model &model = models.front();
+    manifest.producer = fmt::format("ditc {}", kVersion);
+    manifest.modelName = fs::path(model.archive.path()).stem().string();
+    manifest.sourceHash = model.archive.contentHash();
+    manifest.torchVersion = model.program.torchVersion;
+    const ExportedProgram &program = model.program;
+    for (const InputSpec &spec : program.inputSpecs) {
+      if (spec.kind == InputSpec::Kind::ConstantInput)
+        manifest.constantInputs[spec.userName] = constantValue(spec.constant);
+      if (spec.kind != InputSpec::Kind::UserInput)
+        continue;
+      auto meta = program.graph.tensorValues.find(spec.valueName);
+      if (pinned.contains(spec.userName))
+        manifest.pinned.push_back(spec.userName);
+      else if (meta != program.graph.tensorValues.end())
+        manifest.inputs.push_back(describePort(spec.userName, meta->second));
+    }
+    for (const OutputSpec &spec : program.outputSpecs) {
+      auto meta = program.graph.tensorValues.find(spec.value.text);
+      if (spec.kind == OutputSpec::Kind::UserOutput && spec.value.kind == Argument::Kind::Tensor && meta != program.graph.tensorValues.end())
+        manifest.outputs.push_back(describePort(spec.userName, meta->second));
+    }
+  }
+
+  static ConstantValue constantValue(const Argument &argument) {
+    switch (argument.kind) {
+    case Argument::Kind::Bool: return argument.flag;
+    case Argument::Kind::Int: return argument.integer;
+    case Argument::Kind::Float: return argument.number;
+    case Argument::Kind::String: return argument.text;
+    default: return std::monostate();
+    }
+  }
+
+  //===-- Package ---------------------------------------------------------------------------------===//
+
+  void writePackage(CorePackage &core, const WeightSource &weights) {
+    if (weights.hasAnyBytes() && options.weightsMode != WeightsMode::None)
+      weights.checkComplete(core.weightNames);
+    progress.step("write " + options.output);
+    PackageWriter writer(options.output);
+    for (const auto &[name, bytes] : core.members)
+      writer.add(name, bytes);
+    weights.store(core.weightNames, options.weightsMode, options.output, writer, core.manifest);
+    writer.finish(core.manifest);
+    result.path = options.output;
+    for (const auto &[name, bytes] : core.members)
+      if (name == "report.json")
+        result.report = nlohmann::json::parse(bytes.begin(), bytes.end());
+  }
+
+  const CompileOptions &options;
+  Progress &progress;
+  MLIRContext context;
+  std::vector<Model> models;
+  std::map<std::string, HostTensor> pinned;
+  CompileResult result;
+};
+
+} // namespace
+
+CompileResult compile(const CompileOptions &options, Progress &progress) { return Compilation(options, progress).run(); }
+
+} // namespace ditc

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compiler: exported programs in, a package out.
+#pragma once
+
+#include "compiler/Options.h"
+#include "compiler/Progress.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace ditc {
+
+struct CompileResult {
+  std::string path;                  ///< the package, or empty with --stop-after
+  std::string ir;                    ///< the IR at --stop-after
+  bool fromCache = false;
+  std::vector<std::string> warnings;
+  nlohmann::json report;             ///< report.json of the package
+};
+
+/// Compiles every model of `options` for every bucket and target. Nothing is left at `options.output` when
+/// it throws: Error (Input) for what is wrong with the input, Error (Internal) for a fault of ditc, with
+/// the path of a reproducer.
+CompileResult compile(const CompileOptions &options, Progress &progress);
+
+} // namespace ditc

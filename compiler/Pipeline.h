@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The compiler's passes in order. Pipeline.cpp is the table of contents.
+#pragma once
+
+#include "compiler/Options.h"
+#include "dialects/Contracts.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace ditc {
+
+/// A stretch of the pipeline and what holds after it.
+struct PhaseSteps {
+  Phase phase;
+  Contract contract;
+  void (*build)(mlir::OpPassManager &pm, const CompileOptions &options);
+};
+
+/// All phases after import, in order.
+mlir::ArrayRef<PhaseSteps> pipelinePhases();
+
+/// Runs the phases up to `options.stopAfter`, checking each contract. `dumpPrefix`: folder for the IR after
+/// every pass, or empty.
+mlir::LogicalResult runPipeline(mlir::ModuleOp module, const CompileOptions &options, const std::string &dumpFolder);
+
+/// The passes by phase with their summaries, for `ditc passes`.
+std::string describePipeline();
+
+} // namespace ditc

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LowerToPlan: each function (a bucket) becomes a plan.program. Tensors become buffers, view operations
+// become other shapes and strides of a buffer, every other operation becomes one launch of a kernel, an
+// f32 or f64 product becomes a BLAS call. Kernels that are equal (family, configuration, argument shapes
+// and strides, body) are one kernel: repeated blocks are compiled once. What depends on weights and
+// constants only goes to `prepare`, which runs once per set of weights.
+//
+// Before:
+//   func.func @b(%x: tensor<2x3xf32> {dit.name = "x"}) -> (tensor<3x2xf32> {dit.name = "y"}) {
+//     %t = dit.permute %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+//     %y = dit.map(%t) : (tensor<3x2xf32>) -> tensor<3x2xf32> {
+//     ^bb0(%p: f32):
+//       %q = math.exp %p : f32
+//       dit.yield %q : f32
+//     }
+//     return %y : tensor<3x2xf32>
+//   }
+// After:
+//   plan.program @b inputs ["x"] outputs ["y"] {
+//     %x = plan.buffer input {index = 0} : memref<2x3xf32>
+//     %y = plan.buffer output {index = 0} : memref<3x2xf32>
+//     %t = plan.view %x : memref<2x3xf32> -> memref<3x2xf32, strided<[1, 3]>>
+//     plan.prepare { }
+//     plan.step { plan.launch @map_(%t, %y) : memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32> }
+//   }
+#include "passes/KernelTable.h"
+#include "passes/Passes.h"
+#include "passes/Strided.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_LOWERTOPLAN
+#include "passes/Passes.h.inc"
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// What a buffer is bound to, by space.
+struct BufferInfo {
+  std::optional<unsigned> index = {};
+  StringRef name = {};
+  ElementsAttr value = {};
+};
+
+class FunctionLowering {
+public:
+  FunctionLowering(func::FuncOp function, KernelTable &kernels) : function(function), kernels(kernels), b(function) {}
+
+  void run() {
+    createProgram();
+    chooseDestinations();
+    for (Operation &op : function.getBody().front().without_terminator())
+      lower(&op);
+    storeOutputs();
+  }
+
+private:
+  //===-- Program, buffers, views -----------------------------------------------------------------===//
+
+  void createProgram() {
+    SmallVector<Attribute> inputs, outputs;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      inputs.push_back(nameOf(function.getArgAttr(i, "dit.name"), "input", i));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      outputs.push_back(nameOf(function.getResultAttr(i, "dit.name"), "output", i));
+    auto program = plan::ProgramOp::create(b, function.getLoc(), function.getSymNameAttr(), b.getArrayAttr(inputs), b.getArrayAttr(outputs), IntegerAttr(), IntegerAttr());
+    OpBuilder::InsertionGuard guard(b);
+    b.createBlock(&program.getBody());
+    auto prepare = plan::PrepareOp::create(b, function.getLoc());
+    prepareBlock = b.createBlock(&prepare.getBody());
+    b.setInsertionPointAfter(prepare);
+    auto step = plan::StepOp::create(b, function.getLoc());
+    stepBlock = b.createBlock(&step.getBody());
+    firstPhase = prepare;
+    for (BlockArgument argument : function.getArguments())
+      memory[argument] = createBuffer(argument.getLoc(), tensorType(argument), plan::Space::Input, {.index = argument.getArgNumber()});
+  }
+
+  Attribute nameOf(Attribute given, StringRef prefix, unsigned i) { return given ? given : b.getStringAttr(prefix + Twine(i)); }
+
+  Value createBuffer(Location loc, RankedTensorType type, plan::Space space, BufferInfo info = {}) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(firstPhase);
+    return plan::BufferOp::create(b, loc, MemRefType::get(type.getShape(), type.getElementType()), space,
+                                  info.index ? b.getI64IntegerAttr(*info.index) : IntegerAttr(), info.name.empty() ? StringAttr() : b.getStringAttr(info.name),
+                                  IntegerAttr(), info.value);
+  }
+
+  Value createView(Location loc, Value source, ArrayRef<int64_t> shape, const plan::Layout &layout) {
+    auto type = plan::makeMemRef(shape, cast<MemRefType>(source.getType()).getElementType(), layout);
+    if (type == source.getType())
+      return source;
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(firstPhase);
+    while (auto inner = source.getDefiningOp<plan::ViewOp>()) // views are absolute: one level is enough
+      source = inner.getSource();
+    return plan::ViewOp::create(b, loc, type, source);
+  }
+
+  /// Returned values are written in place when the operation that computes them can do so.
+  void chooseDestinations() {
+    auto results = function.getBody().front().getTerminator()->getOperands();
+    for (auto [i, value] : llvm::enumerate(results)) {
+      outputs.push_back(createBuffer(value.getLoc(), tensorType(value), plan::Space::Output, {.index = static_cast<unsigned>(i)}));
+      Value source = value;
+      while (auto view = source.getDefiningOp<dit::ViewOp>())
+        source = view.getInput();
+      if (source.getDefiningOp() && !dit::isViewOp(source.getDefiningOp()) && !destinations.contains(source))
+        destinations[source] = createView(value.getLoc(), outputs.back(), tensorType(source).getShape(), {plan::contiguousStrides(tensorType(source).getShape()), 0});
+    }
+  }
+
+  void storeOutputs() {
+    for (auto [value, output] : llvm::zip(function.getBody().front().getTerminator()->getOperands(), outputs)) {
+      Value source = memory.lookup(value);
+      if (plan::rootBuffer(source) == plan::rootBuffer(output))
+        continue;
+      auto sourceType = cast<MemRefType>(source.getType());
+      if (plan::isContiguous(sourceType)) {
+        b.setInsertionPointToEnd(stepBlock);
+        plan::CopyOp::create(b, value.getLoc(), source, output);
+      } else {
+        launchIdentity(value.getLoc(), source, output, /*prepared=*/false);
+      }
+    }
+  }
+
+  //===-- Launches --------------------------------------------------------------------------------===//
+
+  /// True for memory that does not change between runs.
+  static bool isStable(Value memref) {
+    plan::Space space = plan::rootBuffer(memref).getSpace();
+    return space == plan::Space::Weight || space == plan::Space::Constant || space == plan::Space::Prepared;
+  }
+
+  Value allocate(Location loc, Value tensor, bool prepared) {
+    if (prepared)
+      return createBuffer(loc, tensorType(tensor), plan::Space::Prepared);
+    if (Value destination = destinations.lookup(tensor))
+      return destination;
+    return createBuffer(loc, tensorType(tensor), plan::Space::Arena);
+  }
+
+  void setPhase(bool prepared) { b.setInsertionPointToEnd(prepared ? prepareBlock : stepBlock); }
+
+  void launch(Location loc, const KernelSpec &spec, ArrayRef<Value> args, bool prepared) {
+    for (Value arg : args)
+      if (cast<MemRefType>(arg.getType()).getNumElements() == 0 && llvm::is_contained(ArrayRef(args).take_back(spec.outputs), arg))
+        return; // nothing to write
+    SmallVector<MemRefType> types;
+    for (Value arg : args)
+      types.push_back(plan::withoutOffset(cast<MemRefType>(arg.getType())));
+    FlatSymbolRefAttr kernel = kernels.get(loc, spec, types);
+    setPhase(prepared);
+    plan::LaunchOp::create(b, loc, kernel, args);
+  }
+
+  void launchIdentity(Location loc, Value source, Value target, bool prepared) {
+    launch(loc, {.family = "map", .identity = true}, {source, target}, prepared);
+  }
+
+  Value makeContiguous(Location loc, Value source) {
+    auto type = cast<MemRefType>(source.getType());
+    bool prepared = isStable(source);
+    Value copy = createBuffer(loc, RankedTensorType::get(type.getShape(), type.getElementType()), prepared ? plan::Space::Prepared : plan::Space::Arena);
+    launchIdentity(loc, source, copy, prepared);
+    return copy;
+  }
+
+  /// One launch that reads the operands as they lie and writes the results densely.
+  void lowerToLaunch(Operation *op, KernelSpec spec) {
+    SmallVector<Value> args;
+    for (Value operand : op->getOperands())
+      args.push_back(memory.lookup(operand));
+    bool prepared = llvm::all_of(args, isStable);
+    for (Value result : op->getResults()) {
+      memory[result] = allocate(op->getLoc(), result, prepared);
+      args.push_back(memory[result]);
+    }
+    spec.outputs = op->getNumResults();
+    launch(op->getLoc(), spec, args, prepared);
+  }
+
+  //===-- Operations ------------------------------------------------------------------------------===//
+
+  void lower(Operation *op) {
+    if (dit::isViewOp(op))
+      return lowerView(op);
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](dit::ConstantOp constant) { memory[constant] = createBuffer(op->getLoc(), tensorType(constant), plan::Space::Constant, {.value = constant.getValue()}); })
+        .Case([&](dit::WeightOp weight) { memory[weight] = createBuffer(op->getLoc(), tensorType(weight), plan::Space::Weight, {.name = weight.getName()}); })
+        .Case([&](dit::MatmulOp matmul) { lowerMatmul(matmul); })
+        .Case([&](dit::ConcatOp concat) { lowerConcat(concat); })
+        .Default([&](Operation *) { lowerToLaunch(op, kernelSpecOf(op)); });
+  }
+
+  void lowerView(Operation *op) {
+    Value source = memory.lookup(op->getOperand(0));
+    std::optional<plan::Layout> layout = viewLayout(op, plan::layoutOf(cast<MemRefType>(source.getType())));
+    if (!layout) {
+      source = makeContiguous(op->getLoc(), source);
+      layout = viewLayout(op, plan::layoutOf(cast<MemRefType>(source.getType())));
+    }
+    memory[op->getResult(0)] = createView(op->getLoc(), source, tensorType(op->getResult(0)).getShape(), *layout);
+  }
+
+  void lowerConcat(dit::ConcatOp op) {
+    bool prepared = llvm::all_of(op.getInputs(), [&](Value input) { return isStable(memory.lookup(input)); });
+    Value result = allocate(op.getLoc(), op.getResult(), prepared);
+    memory[op.getResult()] = result;
+    plan::Layout layout = plan::layoutOf(cast<MemRefType>(result.getType()));
+    for (Value input : op.getInputs()) {
+      ArrayRef<int64_t> shape = tensorType(input).getShape();
+      if (tensorType(input).getNumElements() > 0)
+        launchIdentity(op.getLoc(), memory.lookup(input), createView(op.getLoc(), result, shape, layout), prepared);
+      layout.offset += layout.strides[op.getAxis()] * shape[op.getAxis()];
+    }
+  }
+
+  /// True when the BLAS can read the matrix: unit stride in one of its two dimensions.
+  static bool isBlasMatrix(MemRefType type) {
+    plan::Layout layout = plan::layoutOf(type);
+    int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1);
+    int64_t rowStride = layout.strides[rank - 2], columnStride = layout.strides[rank - 1];
+    bool rowMajor = (columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1);
+    bool columnMajor = (rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1);
+    return rowMajor || columnMajor;
+  }
+
+  /// The operand under `shape` (leading dimensions of size 1 repeated), as a matrix that the BLAS can read.
+  Value blasOperand(Location loc, Value source, ArrayRef<int64_t> batch) {
+    if (!isBlasMatrix(cast<MemRefType>(source.getType())))
+      source = makeContiguous(loc, source);
+    auto type = cast<MemRefType>(source.getType());
+    plan::Layout layout = plan::layoutOf(type);
+    plan::Layout result{SmallVector<int64_t>(batch.size(), 0), layout.offset};
+    size_t missing = batch.size() + 2 - type.getRank();
+    for (size_t i = missing; i < batch.size(); ++i)
+      result.strides[i] = type.getDimSize(i - missing) == 1 ? 0 : layout.strides[i - missing];
+    SmallVector<int64_t> shape(batch);
+    llvm::append_range(shape, type.getShape().take_back(2));
+    llvm::append_range(result.strides, ArrayRef(layout.strides).take_back(2));
+    return createView(loc, source, shape, result);
+  }
+
+  void lowerMatmul(dit::MatmulOp op) {
+    auto type = tensorType(op.getResult());
+    if (!type.getElementType().isF32() && !type.getElementType().isF64())
+      return lowerGenericMatmul(op);
+    Location loc = op.getLoc();
+    Value lhs = memory.lookup(op.getLhs()), rhs = memory.lookup(op.getRhs());
+    bool prepared = isStable(lhs) && isStable(rhs);
+    Value result = allocate(loc, op.getResult(), prepared);
+    memory[op.getResult()] = result;
+    if (type.getNumElements() == 0)
+      return;
+    if (op.getTransposeRhs())
+      rhs = transposed(loc, rhs);
+    SmallVector<int64_t> batch(type.getShape().drop_back(2));
+    // A shared right side: the batch joins the rows when the left side lies so, and one product serves all.
+    if (tensorType(op.getRhs()).getRank() == 2 && !batch.empty()) {
+      int64_t k = tensorType(op.getLhs()).getShape().back(), rows = tensorType(op.getLhs()).getNumElements() / std::max<int64_t>(k, 1);
+      if (k > 0 && flattenRows(loc, lhs, {rows, k})) {
+        result = createView(loc, result, {rows, type.getShape().back()}, {{type.getShape().back(), 1}, plan::layoutOf(cast<MemRefType>(result.getType())).offset});
+        batch.clear();
+      }
+    }
+    lhs = blasOperand(loc, lhs, batch);
+    rhs = blasOperand(loc, rhs, batch);
+    setPhase(prepared);
+    plan::GemmOp::create(b, loc, lhs, rhs, result);
+  }
+
+  bool flattenRows(Location loc, Value &lhs, ArrayRef<int64_t> shape) {
+    auto type = cast<MemRefType>(lhs.getType());
+    std::optional<plan::Layout> layout = reshapeLayout(type.getShape(), plan::layoutOf(type), shape);
+    if (!layout) {
+      lhs = makeContiguous(loc, lhs);
+      layout = plan::layoutOf(cast<MemRefType>(lhs.getType()));
+      layout->strides = plan::contiguousStrides(shape);
+    }
+    lhs = createView(loc, lhs, shape, *layout);
+    return true;
+  }
+
+  Value transposed(Location loc, Value source) {
+    auto type = cast<MemRefType>(source.getType());
+    plan::Layout layout = plan::layoutOf(type);
+    SmallVector<int64_t> shape(type.getShape());
+    std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    std::swap(layout.strides[shape.size() - 1], layout.strides[shape.size() - 2]);
+    return createView(loc, source, shape, layout);
+  }
+
+  /// Integer products, which no BLAS has: a kernel that reads b as [..., K, N] whatever its strides.
+  void lowerGenericMatmul(dit::MatmulOp op) {
+    Location loc = op.getLoc();
+    Value lhs = memory.lookup(op.getLhs()), rhs = memory.lookup(op.getRhs());
+    bool prepared = isStable(lhs) && isStable(rhs);
+    if (op.getTransposeRhs())
+      rhs = transposed(loc, rhs);
+    SmallVector<int64_t> batch(tensorType(op.getResult()).getShape().drop_back(2));
+    lhs = blasOperand(loc, lhs, batch);
+    rhs = blasOperand(loc, rhs, batch);
+    memory[op.getResult()] = allocate(loc, op.getResult(), prepared);
+    launch(loc, {.family = "matmul", .config = b.getDictionaryAttr({})}, {lhs, rhs, memory[op.getResult()]}, prepared);
+  }
+
+  func::FuncOp function;
+  KernelTable &kernels;
+  OpBuilder b;
+  Operation *firstPhase = nullptr;
+  Block *prepareBlock = nullptr, *stepBlock = nullptr;
+  SmallVector<Value> outputs;
+  llvm::DenseMap<Value, Value> memory;       ///< tensor -> memref that holds it
+  llvm::DenseMap<Value, Value> destinations; ///< returned tensor -> the output that it is written to
+};
+
+class LowerToPlan : public impl::LowerToPlanBase<LowerToPlan> {
+  void runOnOperation() override {
+    KernelTable kernels(getOperation());
+    for (func::FuncOp function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
+      FunctionLowering(function, kernels).run();
+      function.erase();
+    }
+  }
+};
+
+} // namespace
+} // namespace ditc

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/Strided.h"
+
+using namespace mlir;
+
+namespace ditc {
+
+std::optional<plan::Layout> reshapeLayout(ArrayRef<int64_t> shape, const plan::Layout &layout, ArrayRef<int64_t> newShape) {
+  plan::Layout result{SmallVector<int64_t>(newShape.size(), 0), layout.offset};
+  if (llvm::is_contained(newShape, 0)) {
+    result.strides = plan::contiguousStrides(newShape);
+    return result;
+  }
+  // Walk both shapes from the back. A run of old dimensions that lie behind each other without gaps can be
+  // cut anew; new dimensions must fill a run exactly.
+  int64_t newDim = static_cast<int64_t>(newShape.size()) - 1;
+  for (int64_t dim = static_cast<int64_t>(shape.size()) - 1; dim >= 0;) {
+    int64_t stride = layout.strides[dim], run = shape[dim];
+    --dim;
+    while (dim >= 0 && (shape[dim] == 1 || run == 1 || layout.strides[dim] == run * stride)) {
+      if (run == 1 && shape[dim] != 1)
+        stride = layout.strides[dim];
+      run *= shape[dim];
+      --dim;
+    }
+    int64_t filled = 1;
+    while (newDim >= 0 && (filled < run || newShape[newDim] == 1)) {
+      result.strides[newDim] = filled * stride;
+      filled *= newShape[newDim];
+      --newDim;
+    }
+    if (filled != run)
+      return std::nullopt;
+  }
+  for (; newDim >= 0; --newDim) // a rank-0 source: only dimensions of size 1 are left
+    result.strides[newDim] = 1;
+  return result;
+}
+
+std::optional<plan::Layout> viewLayout(Operation *viewOp, const plan::Layout &layout) {
+  auto inputType = cast<RankedTensorType>(viewOp->getOperand(0).getType());
+  auto type = cast<RankedTensorType>(viewOp->getResult(0).getType());
+  if (isa<dit::ViewOp>(viewOp))
+    return reshapeLayout(inputType.getShape(), layout, type.getShape());
+  plan::Layout result = layout;
+  if (auto permute = dyn_cast<dit::PermuteOp>(viewOp)) {
+    for (auto [i, dim] : llvm::enumerate(permute.getPermutation()))
+      result.strides[i] = layout.strides[dim];
+  } else if (auto slice = dyn_cast<dit::SliceOp>(viewOp)) {
+    for (auto [i, stride] : llvm::enumerate(layout.strides)) {
+      if (type.getNumElements() > 0)
+        result.offset += slice.getOffsets()[i] * stride;
+      result.strides[i] = stride * slice.getSteps()[i];
+    }
+  } else {
+    for (auto [i, size] : llvm::enumerate(type.getShape()))
+      if (inputType.getDimSize(i) != size)
+        result.strides[i] = 0;
+  }
+  return result;
+}
+
+} // namespace ditc

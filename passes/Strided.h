@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Views as strides: which memory layout a `dit` view of a strided tensor has, and whether it has one.
+#pragma once
+
+#include "dialects/dit/Dit.h"
+#include "dialects/plan/Plan.h"
+
+#include <optional>
+
+namespace ditc {
+
+/// Strides of `newShape` over the same elements in the same order; nothing when the elements do not lie so.
+std::optional<plan::Layout> reshapeLayout(mlir::ArrayRef<int64_t> shape, const plan::Layout &layout, mlir::ArrayRef<int64_t> newShape);
+
+/// Layout of the result of a view operation (view, permute, slice, expand) on an input laid out as
+/// `layout`; nothing when the elements must be copied first (only a `dit.view` can ask for that).
+std::optional<plan::Layout> viewLayout(mlir::Operation *viewOp, const plan::Layout &layout);
+
+} // namespace ditc

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ditc-opt: runs single passes on textual IR, for tests and for looking.
+#include "dialects/dit/Dit.h"
+#include "dialects/plan/Plan.h"
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<ditc::dit::DitDialect, ditc::plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::func::FuncDialect>();
+  mlir::registerTransformsPasses();
+  ditc::registerDitcPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));
+}

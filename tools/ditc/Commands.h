@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The subcommands of ditc. Each `add` function declares its options and sets `action` when it is chosen.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace ditc::cli {
+
+void addInspect(CLI::App &app, std::function<int()> &action);
+void addCompile(CLI::App &app, std::function<int()> &action);
+void addReport(CLI::App &app, std::function<int()> &action);
+void addPasses(CLI::App &app, std::function<int()> &action);
+
+/// run, bench, info, cache: lines in the help; they are executed by ditc-run.
+void addRuntimeCommands(CLI::App &app);
+bool isRuntimeCommand(std::string_view name);
+/// Replaces this process by the ditc-run that stands beside it. Throws Error (Input) when there is none.
+int handOverToRuntime(int argc, char **argv);
+
+} // namespace ditc::cli

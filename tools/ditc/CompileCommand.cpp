@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/ditc/Commands.h"
+
+#include "compiler/Compile.h"
+#include "compiler/Report.h"
+#include "runtime/Error.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fmt/format.h>
+#include <memory>
+
+namespace ditc::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kCompileHelp = R"(Compiles one or more exports of one model into a package.
+
+Sizes: a symbolic export takes one --bucket for each set of sizes, by symbol (see `ditc inspect`) or by input
+dimension; several static exports are one bucket each, named NAME=MODEL.pt2 or after their files.
+
+  ditc compile dit.pt2 --bucket b1:s0=1 --bucket b2:hidden_states.0=2 -o dit.dita
+  ditc compile 512px=a.pt2 1024px=b.pt2 -o model.dita
+  ditc compile graph-only.pt2 --weights diffusion_pytorch_model.safetensors.index.json)";
+
+/// The command line before it is checked.
+struct CompileArguments {
+  std::vector<std::string> models, buckets, weights, pins, targets = {"host"};
+  std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu;
+  bool noCache = false, json = false, verbose = false, quiet = false;
+};
+
+ModelPath parseModel(const std::string &text) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos || fs::exists(text))
+    return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+CompileOptions toOptions(const CompileArguments &arguments) {
+  CompileOptions options;
+  for (const std::string &model : arguments.models)
+    options.models.push_back(parseModel(model));
+  options.buckets = arguments.buckets;
+  options.weights = arguments.weights;
+  options.targets = arguments.targets;
+  options.hostCpu = arguments.hostCpu;
+  options.numerics = arguments.numerics == "eager" ? Numerics::Eager : Numerics::Fast;
+  options.weightsMode = arguments.weightsIn == "package" ? WeightsMode::Embed : arguments.weightsIn == "reference" ? WeightsMode::Reference : WeightsMode::None;
+  options.dumpDirectory = arguments.dump;
+  options.useCache = !arguments.noCache;
+  options.output = arguments.output.empty() ? fs::path(options.models.front().path).stem().string() + ".dita" : arguments.output;
+  if (!arguments.stopAfter.empty())
+    options.stopAfter = parsePhase(arguments.stopAfter);
+  for (const std::string &pin : arguments.pins) {
+    size_t equals = pin.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw Error(ErrorKind::Usage, fmt::format("--pin {}: expected NAME=FILE.safetensors", pin));
+    options.pins[pin.substr(0, equals)] = pin.substr(equals + 1);
+  }
+  return options;
+}
+
+void printResult(const CompileResult &result, const CompileArguments &arguments) {
+  for (const std::string &warning : result.warnings)
+    fmt::print(stderr, "ditc: warning: {}\n", warning);
+  if (!result.ir.empty()) {
+    fmt::print("{}", result.ir);
+    return;
+  }
+  if (arguments.json) {
+    nlohmann::json json = {{"package", result.path}, {"bytes", fs::file_size(result.path)}, {"from_cache", result.fromCache}, {"warnings", result.warnings}, {"report", result.report}};
+    fmt::print("{}\n", json.dump(1));
+  } else if (!arguments.quiet) {
+    fmt::print("{}wrote {} ({:.2f} MB{})\n", summarise(result.report), result.path, fs::file_size(result.path) / 1e6, result.fromCache ? ", kernels from the cache" : "");
+  }
+}
+
+int runCompile(const CompileArguments &arguments) {
+  CompileOptions options = toOptions(arguments);
+  Progress progress(arguments.verbose ? Progress::Mode::Verbose : arguments.quiet ? Progress::Mode::Quiet : Progress::Mode::Auto);
+  printResult(compile(options, progress), arguments);
+  return 0;
+}
+
+} // namespace
+
+void addCompile(CLI::App &app, std::function<int()> &action) {
+  auto arguments = std::make_shared<CompileArguments>();
+  CLI::App *command = app.add_subcommand("compile", kCompileHelp);
+  command->add_option("models", arguments->models, "[NAME=]MODEL.pt2 ...")->required();
+  command->add_option("-o,--output", arguments->output, "package to write (default: MODEL.dita in the current folder)");
+  command->add_option("--bucket", arguments->buckets, "NAME:SYM=VAL,... or NAME:INPUT.DIM=VAL,... (repeatable)");
+  command->add_option("--weights", arguments->weights, "safetensors file, or index of shards, with weights by parameter name (repeatable)");
+  command->add_option("--pin", arguments->pins, "NAME=FILE.safetensors: the input's value belongs to the bucket (repeatable)");
+  command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
+      ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
+  command->add_option("--target", arguments->targets, "what to compile for (repeatable)")->check(CLI::IsMember({"host"}))->capture_default_str();
+  command->add_option("--host-cpu", arguments->hostCpu, "processor of the host target, LLVM's name or 'native' (default: x86-64-v3 on x86-64)");
+  command->add_option("--numerics", arguments->numerics, "fast: fp32 inside kernels; eager: every rounding of the source graph")
+      ->check(CLI::IsMember({"fast", "eager"}))->capture_default_str();
+  command->add_option("--stop-after", arguments->stopAfter, "print the IR at a contract instead of writing a package")
+      ->check(CLI::IsMember({"imported", "specialised", "fused", "planned"}));
+  command->add_option("--dump", arguments->dump, "folder for the IR after every pass and for each kernel");
+  command->add_flag("--no-cache", arguments->noCache, "neither read nor fill the cache");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  command->add_flag("-v,--verbose", arguments->verbose, "print each step with its time");
+  command->add_flag("-q,--quiet", arguments->quiet, "print nothing but warnings and errors");
+  command->callback([arguments, &action] { action = [arguments] { return runCompile(*arguments); }; });
+}
+
+} // namespace ditc::cli
