@@ -102,26 +102,26 @@ Value inlineBody(OpBuilder &b, dit::MapOp map, ValueRange arguments) {
   return mapping.lookupOrDefault(map.getBodyBlock().getTerminator()->getOperand(0));
 }
 
-/// Replaces `consumer` by a map that computes `producer` (its operand `index`) inside.
+/// Replaces `consumer` by a map that computes `producer` (its operand `index`) inside. The producer's operands
+/// take the place of its result.
 dit::MapOp fuse(dit::MapOp producer, dit::MapOp consumer, unsigned index, bool keepRoundings) {
   OpBuilder b(consumer);
   Location loc = b.getFusedLoc({producer.getLoc(), consumer.getLoc()});
-  SmallVector<Value> inputs;
-  for (auto [i, input] : llvm::enumerate(consumer.getInputs()))
-    if (i != index)
-      inputs.push_back(input);
-  size_t kept = inputs.size();
+  size_t count = producer.getInputs().size();
+  SmallVector<Value> inputs(consumer.getInputs().take_front(index));
   llvm::append_range(inputs, producer.getInputs());
+  llvm::append_range(inputs, consumer.getInputs().drop_front(index + 1));
   auto fused = dit::MapOp::create(b, loc, consumer.getType(), inputs);
   Block *body = b.createBlock(&fused.getBody());
   for (Value input : inputs)
     body->addArgument(dit::computeType(cast<RankedTensorType>(input.getType()).getElementType()), loc);
 
-  Value produced = inlineBody(b, producer, body->getArguments().drop_front(kept));
-  produced = roundTo(b, producer.getLoc(), produced, producer.getType().getElementType(), keepRoundings);
-  SmallVector<Value> arguments(body->getArguments().take_front(kept));
-  arguments.insert(arguments.begin() + index, produced);
-  Value result = inlineBody(b, consumer, arguments);
+  auto arguments = body->getArguments();
+  Value produced = inlineBody(b, producer, arguments.slice(index, count));
+  SmallVector<Value> consumed(arguments.take_front(index));
+  consumed.push_back(roundTo(b, producer.getLoc(), produced, producer.getType().getElementType(), keepRoundings));
+  llvm::append_range(consumed, arguments.drop_front(index + count));
+  Value result = inlineBody(b, consumer, consumed);
   dit::YieldOp::create(b, loc, result);
 
   consumer.replaceAllUsesWith(fused.getResult());

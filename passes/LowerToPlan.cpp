@@ -18,11 +18,18 @@
 //   }
 // After:
 //   plan.program @b inputs ["x"] outputs ["y"] {
-//     %x = plan.buffer input {index = 0} : memref<2x3xf32>
-//     %y = plan.buffer output {index = 0} : memref<3x2xf32>
+//     %x = plan.buffer input {index = 0 : i64} : memref<2x3xf32>
+//     %y = plan.buffer output {index = 0 : i64} : memref<3x2xf32>
 //     %t = plan.view %x : memref<2x3xf32> -> memref<3x2xf32, strided<[1, 3]>>
 //     plan.prepare { }
-//     plan.step { plan.launch @map_(%t, %y) : memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32> }
+//     plan.step {
+//       plan.launch @map_b563ed7647d4fba024ef(%t, %y) : memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32>
+//     }
+//   }
+//   plan.kernel @map_b563ed7647d4fba024ef family "map" args [memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32>] outputs 1 config {} {
+//   ^bb0(%p: f32):
+//     %q = math.exp %p : f32
+//     dit.yield %q : f32
 //   }
 #include "passes/KernelTable.h"
 #include "passes/Passes.h"

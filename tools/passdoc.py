@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HASH = re.compile(r"(@[a-z_]+_)[0-9A-F]{20}")
+HASH = re.compile(r"(@[a-z_]+_)[0-9a-f]{20}")
 
 
 def examples():

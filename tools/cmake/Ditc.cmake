@@ -35,3 +35,14 @@ function(ditc_tablegen target td prefix dialect)
   mlir_tablegen(${prefix}Attrs.cpp.inc -gen-attrdef-defs -attrdefs-dialect=${dialect})
   add_public_tablegen_target(${target})
 endfunction()
+
+# ditc_executable(name sources... [LINK libs...]): a program that uses MLIR and the shared header. The header
+# is compiled with -fPIC, so the program's sources are too, instead of CMake's -fPIE.
+function(ditc_executable name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ditc_mlir ${ARG_LINK})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIC)
+  target_precompile_headers(${name} REUSE_FROM ditc_pch)
+endfunction()

@@ -1,0 +1,84 @@
+// RUN: ditc-opt %s --canonicalize --split-input-file | FileCheck %s
+
+// CHECK-LABEL: @views
+// CHECK-NEXT: return %arg0
+func.func @views(%x: tensor<2x6xf32>) -> tensor<2x6xf32> {
+  %a = dit.view %x : tensor<2x6xf32> -> tensor<12xf32>
+  %b = dit.view %a : tensor<12xf32> -> tensor<3x4xf32>
+  %c = dit.view %b : tensor<3x4xf32> -> tensor<2x6xf32>
+  return %c : tensor<2x6xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @permutes
+// CHECK-NEXT: return %arg0
+func.func @permutes(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %a = dit.permute %x [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
+  %b = dit.permute %a [1, 2, 0] : tensor<4x2x3xf32> -> tensor<2x3x4xf32>
+  return %b : tensor<2x3x4xf32>
+}
+
+// -----
+
+// A write of the even and the odd elements leaves nothing of what was there before.
+// CHECK-LABEL: @slice_of_concat
+// CHECK-NEXT: return %arg1
+func.func @slice_of_concat(%x: tensor<2x1xf32>, %y: tensor<2x1xf32>) -> tensor<2x1xf32> {
+  %c = dit.concat(%x, %y) axis 1 : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x2xf32>
+  %s = dit.slice %c offsets [0, 1] steps [1, 1] : tensor<2x2xf32> -> tensor<2x1xf32>
+  return %s : tensor<2x1xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @slice_of_slice
+// CHECK: dit.slice %arg0 offsets [7] steps [6]
+func.func @slice_of_slice(%x: tensor<20xf32>) -> tensor<2xf32> {
+  %a = dit.slice %x offsets [1] steps [2] : tensor<20xf32> -> tensor<9xf32>
+  %b = dit.slice %a offsets [3] steps [3] : tensor<9xf32> -> tensor<2xf32>
+  return %b : tensor<2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @splat_operand
+// CHECK: dit.map(%arg0)
+// CHECK: arith.constant 2.000000e+00 : f32
+func.func @splat_operand(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %c = dit.constant dense<2.0> : tensor<1x4xbf16>
+  %e = dit.expand %c : tensor<1x4xbf16> -> tensor<4x4xbf16>
+  %y = dit.map(%x, %e) : (tensor<4x4xf32>, tensor<4x4xbf16>) -> tensor<4x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.mulf %a, %b : f32
+    dit.yield %m : f32
+  }
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
+// Widening and back is exact; narrowing and back is not.
+// CHECK-LABEL: @casts
+// CHECK: %[[N:.*]] = dit.map(%arg1)
+// CHECK: %[[W:.*]] = dit.map(%[[N]])
+// CHECK: return %arg0, %[[W]]
+func.func @casts(%x: tensor<4xbf16>, %y: tensor<4xf32>) -> (tensor<4xbf16>, tensor<4xf32>) {
+  %a = dit.map(%x) : (tensor<4xbf16>) -> tensor<4xf32> {
+  ^bb0(%p: f32):
+    dit.yield %p : f32
+  }
+  %b = dit.map(%a) : (tensor<4xf32>) -> tensor<4xbf16> {
+  ^bb0(%p: f32):
+    dit.yield %p : f32
+  }
+  %c = dit.map(%y) : (tensor<4xf32>) -> tensor<4xbf16> {
+  ^bb0(%p: f32):
+    dit.yield %p : f32
+  }
+  %d = dit.map(%c) : (tensor<4xbf16>) -> tensor<4xf32> {
+  ^bb0(%p: f32):
+    dit.yield %p : f32
+  }
+  return %b, %d : tensor<4xbf16>, tensor<4xf32>
+}

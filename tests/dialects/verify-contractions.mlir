@@ -1,0 +1,47 @@
+// RUN: ditc-opt %s --split-input-file --verify-diagnostics
+
+func.func @contract(%a: tensor<4x8xf32>, %b: tensor<7x3xf32>) -> tensor<4x3xf32> {
+  // expected-error @+1 {{contracts 8 with 7}}
+  %y = dit.matmul %a, %b : (tensor<4x8xf32>, tensor<7x3xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+func.func @batch(%a: tensor<2x4x8xf32>, %b: tensor<3x8x3xf32>) -> tensor<2x4x3xf32> {
+  // expected-error @+1 {{batch dimension 0 differs: 2 and 3}}
+  %y = dit.matmul %a, %b : (tensor<2x4x8xf32>, tensor<3x8x3xf32>) -> tensor<2x4x3xf32>
+  return %y : tensor<2x4x3xf32>
+}
+
+// -----
+
+func.func @bias(%a: tensor<4x8xf32>, %b: tensor<3x8xf32>, %c: tensor<4xf32>) -> tensor<4x3xf32> {
+  // expected-error @+1 {{bias has shape [4], expected [3]}}
+  %y = dit.matmul %a, %b bias %c transpose_rhs : (tensor<4x8xf32>, tensor<3x8xf32>, tensor<4xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+func.func @heads(%q: tensor<1x6x8x16xf32>, %k: tensor<1x4x8x16xf32>) -> tensor<1x6x8x16xf32> {
+  // expected-error @+1 {{shapes do not fit}}
+  %y = dit.attention %q, %k, %k scale 1.0 : (tensor<1x6x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x6x8x16xf32>
+  return %y : tensor<1x6x8x16xf32>
+}
+
+// -----
+
+func.func @mask(%q: tensor<1x4x8x16xf32>, %m: tensor<1x1x3x8xi1>) -> tensor<1x4x8x16xf32> {
+  // expected-error @+1 {{mask of shape [1, 1, 3, 8] does not broadcast to [1, 4, 8, 8]}}
+  %y = dit.attention %q, %q, %q mask %m scale 1.0 : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x1x3x8xi1>) -> tensor<1x4x8x16xf32>
+  return %y : tensor<1x4x8x16xf32>
+}
+
+// -----
+
+func.func @channels(%x: tensor<1x6x8x8xf32>, %w: tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32> {
+  // expected-error @+1 {{channels do not fit: input 6, filter 6, groups 2}}
+  %y = dit.conv %x, %w {strides = array<i64: 1, 1>, padding_low = array<i64: 0, 0>, padding_high = array<i64: 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x6x8x8xf32>, tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32>
+  return %y : tensor<1x4x6x6xf32>
+}

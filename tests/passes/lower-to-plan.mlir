@@ -1,0 +1,57 @@
+// RUN: ditc-opt %s --ditc-lower-to-plan --split-input-file | FileCheck %s
+
+// Views are strides; a reshape of elements that do not lie in order is a copy.
+// CHECK-LABEL: plan.program @views
+// CHECK: plan.view %{{.*}} : memref<2x3xf32> -> memref<3x2xf32, strided<[1, 3]>>
+// CHECK: %[[T:.*]] = plan.buffer arena : memref<3x2xf32>
+// CHECK: plan.view %[[T]] : memref<3x2xf32> -> memref<6xf32>
+// CHECK: plan.step
+// CHECK-COUNT-2: plan.launch
+func.func @views(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+  %t = dit.permute %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  %v = dit.view %t : tensor<3x2xf32> -> tensor<6xf32>
+  %y = dit.map(%v) : (tensor<6xf32>) -> tensor<6xf32> {
+  ^bb0(%p: f32):
+    %q = math.exp %p : f32
+    dit.yield %q : f32
+  }
+  return %y : tensor<6xf32>
+}
+
+// -----
+
+// A shared right side multiplies all rows at once, and a transposed weight is read as it lies.
+// CHECK-LABEL: plan.program @linear
+// CHECK: plan.gemm {{.*}} : memref<8x16xf32>, memref<16x32xf32, strided<[1, 16]>> -> memref<8x32xf32>
+func.func @linear(%x: tensor<2x4x16xf32>) -> tensor<2x4x32xf32> {
+  %w = dit.weight "w" : tensor<32x16xf32>
+  %y = dit.matmul %x, %w transpose_rhs : (tensor<2x4x16xf32>, tensor<32x16xf32>) -> tensor<2x4x32xf32>
+  return %y : tensor<2x4x32xf32>
+}
+
+// -----
+
+// What depends on weights only runs once. Equal kernels are one.
+// CHECK-LABEL: plan.program @prepare
+// CHECK: plan.prepare
+// CHECK-NEXT: plan.launch @[[K:map_[0-9a-f]+]]
+// CHECK-NEXT: plan.launch @[[K]]
+// CHECK: plan.step
+// CHECK-NEXT: plan.launch
+// CHECK-NOT: plan.launch
+// CHECK: plan.kernel @[[K]]
+func.func @prepare() -> tensor<4xf32> {
+  %w = dit.weight "w" : tensor<4xbf16>
+  %v = dit.weight "v" : tensor<4xbf16>
+  %a = dit.map(%w) : (tensor<4xbf16>) -> tensor<4xf32> {
+  ^bb0(%p: f32):
+    dit.yield %p : f32
+  }
+  %b = dit.map(%v) : (tensor<4xbf16>) -> tensor<4xf32> {
+  ^bb0(%p: f32):
+    dit.yield %p : f32
+  }
+  %c = dit.concat(%a, %b) axis 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  %d = dit.slice %c offsets [0] steps [2] : tensor<8xf32> -> tensor<4xf32>
+  return %d : tensor<4xf32>
+}
