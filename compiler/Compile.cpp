@@ -72,7 +72,7 @@ public:
       return std::move(result);
     }
     WeightSource weights = readWeights();
-    CorePackage core = loadOrCompile(weights);
+    CorePackage core = loadOrCompile();
     writePackage(core, weights);
     progress.done();
     return std::move(result);
@@ -142,7 +142,7 @@ private:
 
   //===-- Compile ---------------------------------------------------------------------------------===//
 
-  std::string cacheKey(const WeightSource &) const {
+  std::string cacheKey() const {
     std::string text = fmt::format("{}\n{}\n", kVersion, options.digest());
     for (const Model &model : models)
       text += model.archive.contentHash() + "\n";
@@ -151,20 +151,18 @@ private:
     return hashHex(text);
   }
 
-  CorePackage loadOrCompile(const WeightSource &weights) {
-    bool cacheable = options.useCache && options.dumpDirectory.empty();
-    std::optional<Cache> cache;
-    if (cacheable)
-      cache = Cache::openDefault();
-    std::string key = cacheKey(weights);
-    if (cache)
-      if (auto bytes = cache->load(key)) {
-        result.fromCache = true;
-        return CorePackage::parse(*bytes);
-      }
-    CorePackage core = compileCore();
-    if (cache)
-      cache->store(key, core.serialise());
+  CorePackage loadOrCompile() {
+    if (!options.useCache || !options.dumpDirectory.empty())
+      return compileCore();
+    Cache cache;
+    std::string key = cacheKey();
+    std::optional<std::vector<uint8_t>> cached = cache.load(key);
+    result.fromCache = cached.has_value();
+    CorePackage core = cached ? CorePackage::parse(*cached) : compileCore();
+    if (!cached)
+      cache.store(key, core.serialise());
+    for (std::string &warning : cache.takeWarnings())
+      result.warnings.push_back(std::move(warning));
     return core;
   }
 

@@ -43,7 +43,7 @@ void dumpKernels(ModuleOp kernels, const std::string &directory, const HostOptio
     std::string text;
     llvm::raw_string_ostream(text) << kernel << "\n";
     writeText(folder / "kernel.mlir", text);
-    FailureOr<std::string> ir = hostKernelIr(kernel, options);
+    FailureOr<std::string> ir = printHostKernel(kernel, options);
     if (succeeded(ir))
       writeText(folder / "kernel.ll", *ir);
   }

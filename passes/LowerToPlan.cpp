@@ -109,14 +109,25 @@ private:
     return plan::ViewOp::create(b, loc, type, source);
   }
 
+  /// The value whose elements, in order, `value` has: behind reshapes, and inside fusions.
+  static Value computedValue(Value value) {
+    while (Operation *def = value.getDefiningOp()) {
+      if (auto view = dyn_cast<dit::ViewOp>(def))
+        value = view.getInput();
+      else if (auto fusion = dyn_cast<dit::FusionOp>(def))
+        value = fusion.getBodyBlock().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber());
+      else
+        break;
+    }
+    return value;
+  }
+
   /// Returned values are written in place when the operation that computes them can do so.
   void chooseDestinations() {
     auto results = function.getBody().front().getTerminator()->getOperands();
     for (auto [i, value] : llvm::enumerate(results)) {
       outputs.push_back(createBuffer(value.getLoc(), tensorType(value), plan::Space::Output, {.index = static_cast<unsigned>(i)}));
-      Value source = value;
-      while (auto view = source.getDefiningOp<dit::ViewOp>())
-        source = view.getInput();
+      Value source = computedValue(value);
       if (source.getDefiningOp() && !dit::isViewOp(source.getDefiningOp()) && !destinations.contains(source))
         destinations[source] = createView(value.getLoc(), outputs.back(), tensorType(source).getShape(), {plan::contiguousStrides(tensorType(source).getShape()), 0});
     }
@@ -203,7 +214,18 @@ private:
         .Case([&](dit::WeightOp weight) { memory[weight] = createBuffer(op->getLoc(), tensorType(weight), plan::Space::Weight, {.name = weight.getName()}); })
         .Case([&](dit::MatmulOp matmul) { lowerMatmul(matmul); })
         .Case([&](dit::ConcatOp concat) { lowerConcat(concat); })
+        .Case([&](dit::FusionOp fusion) { lowerFusion(fusion); })
         .Default([&](Operation *) { lowerToLaunch(op, kernelSpecOf(op)); });
+  }
+
+  /// This target has no kernel for whole fusions: the body's operations run one by one.
+  void lowerFusion(dit::FusionOp op) {
+    for (auto [argument, input] : llvm::zip(op.getBodyBlock().getArguments(), op.getInputs()))
+      memory[argument] = memory.lookup(input);
+    for (Operation &inner : op.getBodyBlock().without_terminator())
+      lower(&inner);
+    for (auto [result, value] : llvm::zip(op.getResults(), op.getBodyBlock().getTerminator()->getOperands()))
+      memory[result] = memory.lookup(value);
   }
 
   void lowerView(Operation *op) {

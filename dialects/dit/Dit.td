@@ -88,8 +88,8 @@ def Dit_MapOp : Dit_Op<"map", [Pure, IsolatedFromAbove, SingleBlock]> {
 }
 
 def Dit_YieldOp : Dit_Op<"yield", [Pure, Terminator, ReturnLike]> {
-  let summary = "ends the body of a dit.map";
-  let arguments = (ins Variadic<Dit_ScalarType>:$values);
+  let summary = "ends the body of a dit.map (one scalar) or a dit.fusion (its tensors)";
+  let arguments = (ins Variadic<AnyTypeOf<[Dit_ScalarType, Dit_Tensor]>>:$values);
   let assemblyFormat = "$values attr-dict `:` type($values)";
   let builders = [OpBuilder<(ins), [{ }]>];
 }
@@ -271,6 +271,7 @@ def Dit_ConcatOp : Dit_Op<"concat", [Pure]> {
   let assemblyFormat = "`(` $inputs `)` `axis` $axis attr-dict `:` functional-type($inputs, $result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Dit_PadOp : Dit_Op<"pad", [Pure]> {
@@ -290,6 +291,24 @@ def Dit_ExpandOp : Dit_Op<"expand", [Pure]> {
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+}
+
+//===-- Fusion ------------------------------------------------------------------------------------===//
+
+def Dit_FusionOp : Dit_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlock]> {
+  let summary = "operations that one launch computes";
+  let description = [{
+    The body computes the results from the operands with `dit` operations; `family` names the kernel template that takes it as one launch (rowwise, gemm,
+    attention, gemv, layout). The meaning is that of the body, so a target without that template runs the body's operations one by one.
+  }];
+  let arguments = (ins StrAttr:$family, Variadic<Dit_Tensor>:$inputs);
+  let results = (outs Variadic<Dit_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$family `(` $inputs `)` attr-dict `:` functional-type($inputs, $results) $body";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBodyBlock() { return getBody().front(); }
+  }];
 }
 
 #endif // DITC_DIALECTS_DIT_TD

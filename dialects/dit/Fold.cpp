@@ -108,6 +108,47 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
   }
 };
 
+/// True when `second` goes on along `axis` where `first` ends, in the same tensor.
+static bool continues(SliceOp first, SliceOp second, int64_t axis) {
+  if (first.getInput() != second.getInput() || first.getSteps() != second.getSteps() || first.getSteps()[axis] != 1)
+    return false;
+  SmallVector<int64_t> expected(first.getOffsets());
+  expected[axis] += first.getType().getDimSize(axis);
+  return second.getOffsets() == ArrayRef<int64_t>(expected);
+}
+
+/// Neighbouring slices of one tensor that are put together again are one slice; empty parts vanish.
+struct ConcatOfSlices : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
+    int64_t axis = op.getAxis();
+    SmallVector<Value> parts;
+    for (Value input : op.getInputs()) {
+      if (tensorType(input).getDimSize(axis) == 0)
+        continue;
+      auto last = parts.empty() ? SliceOp() : parts.back().getDefiningOp<SliceOp>();
+      auto next = input.getDefiningOp<SliceOp>();
+      if (last && next && continues(last, next, axis))
+        parts.back() = joined(last, next, axis, op.getLoc(), rewriter);
+      else
+        parts.push_back(input);
+    }
+    if (parts.size() == op.getInputs().size() || parts.empty())
+      return failure();
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), parts, axis);
+    return success();
+  }
+
+  static Value joined(SliceOp first, SliceOp second, int64_t axis, Location loc, PatternRewriter &rewriter) {
+    SmallVector<int64_t> shape(first.getType().getShape());
+    shape[axis] += second.getType().getDimSize(axis);
+    return SliceOp::create(rewriter, loc, first.getType().clone(shape), first.getInput(), first.getOffsets(), first.getSteps());
+  }
+};
+
+void ConcatOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ConcatOfSlices>(context); }
+
 void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat>(context); }
 
 //===-- Map ---------------------------------------------------------------------------------------===//

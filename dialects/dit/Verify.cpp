@@ -282,4 +282,17 @@ LogicalResult ExpandOp::verify() {
   return sameElement(*this, getInput(), getResult());
 }
 
+LogicalResult FusionOp::verify() {
+  Block &body = getBodyBlock();
+  if (body.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError("body arguments do not have the operands' types");
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  if (!yield || yield.getOperandTypes() != getResultTypes())
+    return emitOpError("body does not yield the results' types");
+  for (Operation &op : body)
+    if (op.getName().getDialectNamespace() != "dit" || isa<FusionOp, WeightOp>(op))
+      return emitOpError("body holds '") << op.getName() << "'; only dit operations on its operands are allowed";
+  return success();
+}
+
 } // namespace ditc::dit

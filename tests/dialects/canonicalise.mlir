@@ -82,3 +82,15 @@ func.func @casts(%x: tensor<4xbf16>, %y: tensor<4xf32>) -> (tensor<4xbf16>, tens
   }
   return %b, %d : tensor<4xbf16>, tensor<4xf32>
 }
+
+// -----
+
+// Split and put together again, as blocks do with text and image tokens.
+// CHECK-LABEL: @split_and_concat
+// CHECK-NEXT: return %arg0
+func.func @split_and_concat(%x: tensor<2x6xf32>) -> tensor<2x6xf32> {
+  %a = dit.slice %x offsets [0, 0] steps [1, 1] : tensor<2x6xf32> -> tensor<2x2xf32>
+  %b = dit.slice %x offsets [0, 2] steps [1, 1] : tensor<2x6xf32> -> tensor<2x4xf32>
+  %c = dit.concat(%a, %b) axis 1 : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x6xf32>
+  return %c : tensor<2x6xf32>
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/fusion/Cost.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <algorithm>
+#include <array>
+
+using namespace mlir;
+
+namespace ditc {
+
+namespace {
+
+constexpr std::array<GpuPeaks, 7> kGpus{{
+    {"H100", 989e12, 67e12, 3.35e12},
+    {"H200", 989e12, 67e12, 4.8e12},
+    {"A100", 312e12, 19.5e12, 2.04e12},
+    {"L40S", 362e12, 91.6e12, 0.864e12},
+    {"RTX4090", 165e12, 82.6e12, 1.008e12},
+    {"RTX5090", 209e12, 104.8e12, 1.792e12},
+    {"B200", 2250e12, 80e12, 8.0e12},
+}};
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Multiply-adds of a product, times two.
+double matmulFlops(dit::MatmulOp op) { return 2.0 * tensorType(op.getResult()).getNumElements() * tensorType(op.getLhs()).getShape().back(); }
+
+/// Two products over all pairs of queries and keys; a causal mask leaves half of them.
+double attentionFlops(dit::AttentionOp op) {
+  auto q = tensorType(op.getQuery()).getShape(), v = tensorType(op.getValue()).getShape();
+  double pairs = static_cast<double>(q[0]) * q[1] * q[2] * v[2];
+  return 2.0 * pairs * (q[3] + v[3]) * (op.getCausal() ? 0.5 : 1.0);
+}
+
+double convFlops(dit::ConvOp op) {
+  auto filter = tensorType(op.getFilter());
+  return 2.0 * tensorType(op.getResult()).getNumElements() * (filter.getNumElements() / std::max<int64_t>(filter.getDimSize(0), 1));
+}
+
+/// Arithmetic of one operation, whatever it reads and writes.
+Work arithmeticOf(Operation *op) {
+  Work work;
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](dit::MatmulOp matmul) { work.matrixFlops = matmulFlops(matmul); })
+      .Case([&](dit::AttentionOp attention) { work.matrixFlops = attentionFlops(attention); })
+      .Case([&](dit::ConvOp conv) { work.matrixFlops = convFlops(conv); })
+      .Case([&](dit::MapOp map) {
+        auto body = map.getBodyBlock().without_terminator();
+        auto count = llvm::count_if(body, [](Operation &scalar) { return !isa<arith::ConstantOp>(scalar); });
+        work.scalarFlops = static_cast<double>(count) * map.getType().getNumElements();
+      })
+      .Case([&](dit::NormOp norm) { work.scalarFlops = 6.0 * tensorType(norm.getInput()).getNumElements(); })
+      .Case<dit::ReduceOp, dit::ScanOp, dit::ArgReduceOp>([&](Operation *reduce) { work.scalarFlops = tensorType(reduce->getOperand(0)).getNumElements(); });
+  return work;
+}
+
+/// Bytes that reading `value` moves: a table costs the rows that are taken, an expansion its source.
+double bytesReadBy(Operation *reader, Value value) {
+  if (auto gather = dyn_cast<dit::GatherOp>(reader); gather && value == gather.getTable())
+    return std::min(dit::tensorBytes(tensorType(value)), dit::tensorBytes(tensorType(gather.getResult())));
+  while (auto expand = value.getDefiningOp<dit::ExpandOp>())
+    value = expand.getInput();
+  return dit::tensorBytes(tensorType(value));
+}
+
+bool isFree(Operation *op) { return dit::isViewOp(op) || isa<dit::ConstantOp, dit::WeightOp>(op); }
+
+/// The value behind views inside one block, with the bytes that the last view leaves of it.
+Value sourceOf(Value value) {
+  while (Operation *def = value.getDefiningOp()) {
+    if (!dit::isViewOp(def))
+      break;
+    value = def->getOperand(0);
+  }
+  return value;
+}
+
+Work fusionWork(dit::FusionOp fusion) {
+  Work work;
+  Block &body = fusion.getBodyBlock();
+  llvm::DenseMap<Value, double> read; // block argument -> most bytes that any reader takes of it
+  for (Operation &op : body.without_terminator()) {
+    work += arithmeticOf(&op);
+    if (isFree(&op))
+      continue;
+    for (Value operand : op.getOperands())
+      if (auto argument = dyn_cast<BlockArgument>(sourceOf(operand)))
+        read[argument] += bytesReadBy(&op, operand);
+  }
+  for (auto [argument, bytes] : read)
+    work.bytesRead += std::min(bytes, static_cast<double>(dit::tensorBytes(tensorType(argument))));
+  for (Value result : fusion.getResults())
+    work.bytesWritten += dit::tensorBytes(tensorType(result));
+  return work;
+}
+
+} // namespace
+
+Work &Work::operator+=(const Work &other) {
+  bytesRead += other.bytesRead;
+  bytesWritten += other.bytesWritten;
+  matrixFlops += other.matrixFlops;
+  scalarFlops += other.scalarFlops;
+  return *this;
+}
+
+std::span<const GpuPeaks> knownGpus() { return kGpus; }
+
+const GpuPeaks *findGpu(std::string_view name) {
+  auto gpu = std::ranges::find(kGpus, name, &GpuPeaks::name);
+  return gpu == kGpus.end() ? nullptr : &*gpu;
+}
+
+Work workOf(Operation *op) {
+  if (auto fusion = dyn_cast<dit::FusionOp>(op))
+    return fusionWork(fusion);
+  if (isFree(op))
+    return {};
+  Work work = arithmeticOf(op);
+  llvm::SmallSetVector<Value, 8> operands(op->getOperands().begin(), op->getOperands().end());
+  for (Value operand : operands)
+    work.bytesRead += bytesReadBy(op, operand);
+  for (Value result : op->getResults())
+    work.bytesWritten += dit::tensorBytes(tensorType(result));
+  return work;
+}
+
+static std::array<double, 3> floors(const Work &work, const GpuPeaks &gpu) {
+  return {work.bytes() / gpu.bandwidth, work.matrixFlops / gpu.matrixFlops, work.scalarFlops / gpu.scalarFlops};
+}
+
+double rooflineSeconds(const Work &work, const GpuPeaks &gpu) { return std::ranges::max(floors(work, gpu)); }
+
+std::string_view boundBy(const Work &work, const GpuPeaks &gpu) {
+  constexpr std::array<std::string_view, 3> names{"memory", "matrix", "scalar"};
+  auto times = floors(work, gpu);
+  return names[std::ranges::max_element(times) - times.begin()];
+}
+
+} // namespace ditc

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cost model: bytes and floating-point operations of `dit` operations and fusions, and the roofline time
+// on a GPU. Pure functions of the IR.
+#pragma once
+
+#include "dialects/dit/Dit.h"
+
+#include <span>
+#include <string_view>
+
+namespace ditc {
+
+/// What one launch moves and computes. A value that several operations of a fusion read counts once, and a
+/// value inside the fusion does not count.
+struct Work {
+  double bytesRead = 0, bytesWritten = 0;
+  double matrixFlops = 0; ///< of products, attention and convolutions: 2 per multiply-add
+  double scalarFlops = 0; ///< of maps, norms and reductions: 1 per scalar operation
+
+  double bytes() const { return bytesRead + bytesWritten; }
+  double flops() const { return matrixFlops + scalarFlops; }
+  /// FLOP per byte.
+  double intensity() const { return bytes() > 0 ? flops() / bytes() : 0; }
+  Work &operator+=(const Work &other);
+};
+
+/// Dense peak rates from the vendors' data sheets.
+struct GpuPeaks {
+  std::string_view name;
+  double matrixFlops; ///< bf16 with fp32 accumulation, FLOP/s
+  double scalarFlops; ///< fp32 outside the matrix units, FLOP/s
+  double bandwidth;   ///< device memory, bytes/s
+};
+
+/// H100, H200, A100, L40S, RTX4090, RTX5090, B200.
+std::span<const GpuPeaks> knownGpus();
+/// Null when there is none of that name.
+const GpuPeaks *findGpu(std::string_view name);
+
+/// Work of one operation on its own, or of a dit.fusion as one launch. Views cost nothing.
+Work workOf(mlir::Operation *op);
+
+/// Seconds below which no kernel that does this work can run: the largest of its three floors.
+double rooflineSeconds(const Work &work, const GpuPeaks &gpu);
+/// "memory", "matrix" or "scalar": which floor that is.
+std::string_view boundBy(const Work &work, const GpuPeaks &gpu);
+
+} // namespace ditc

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why two operations do not share a kernel. Fusers and kernel templates answer with one of these; the report
+// counts them, and docs/fusion.md explains each with an example.
+#pragma once
+
+#include "mlir/IR/Value.h"
+#include "mlir/Support/LLVM.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ditc {
+
+enum class Reason {
+  Accepted,           ///< no reason against it
+  OtherReaders,       ///< the value is read by other kernels too, so it must be stored anyway and nothing is saved
+  WouldCycle,         ///< the fused kernel would have to wait for its own result
+  RowStatistics,      ///< needs statistics over a whole row, of which a tile holds only a part
+  HeadSplitsTile,     ///< head_dim does not fit the tile width, so a head's row lies in two tiles
+  CrossesRows,        ///< moves elements between rows of the tile
+  CrossesHeads,       ///< mixes elements of different heads
+  TooManyOperands,    ///< the template has no place for another operand
+  TooManyResults,     ///< the template has no place for another result
+  ShapeMismatch,      ///< iterates over another shape than the kernel
+  TypeUnsupported,    ///< element type that the template does not compute with
+  NoSlot,             ///< the template has no slot where this could go
+  NeedsWholeInput,    ///< reads all of a value that the kernel computes piece by piece
+  RecomputeTooDear,   ///< would be computed again for every repetition
+  DifferentInput,     ///< the products read different inputs
+  LibraryCall,        ///< one of the two is a library call
+};
+
+/// The enum's spelling in reports: "row_statistics".
+std::string_view nameOf(Reason reason);
+/// A sentence for people.
+std::string_view explain(Reason reason);
+/// All reasons but Accepted, for documentation and tests.
+std::vector<Reason> allReasons();
+
+/// The answer of a template or fuser, with the operand at fault when there is one.
+struct Verdict {
+  Reason reason = Reason::Accepted;
+  mlir::Value operand = {};
+
+  explicit operator bool() const { return reason == Reason::Accepted; }
+};
+
+} // namespace ditc
