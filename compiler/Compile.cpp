@@ -265,8 +265,8 @@ private:
     }
   }
 
-  static ManifestPort describePort(const std::string &name, const TensorMeta &meta) {
-    ManifestPort port{.name = name, .dtype = meta.dtype, .shape = {}};
+  static ManifestPort describePort(const std::string &name, const std::string &graphName, const TensorMeta &meta) {
+    ManifestPort port{.name = name, .graphName = graphName == name ? "" : graphName, .dtype = meta.dtype, .shape = {}};
     for (const SymInt &size : meta.sizes)
       port.shape.push_back(size.isConstant() ? ManifestDim(size.value) : ManifestDim(toString(*size.expr)));
     return port;
@@ -288,12 +288,12 @@ private:
       if (pinned.contains(spec.userName))
         manifest.pinned.push_back(spec.userName);
       else if (meta != program.graph.tensorValues.end())
-        manifest.inputs.push_back(describePort(spec.userName, meta->second));
+        manifest.inputs.push_back(describePort(spec.userName, meta->first, meta->second));
     }
     for (const OutputSpec &spec : program.outputSpecs) {
       auto meta = program.graph.tensorValues.find(spec.value.text);
       if (spec.kind == OutputSpec::Kind::UserOutput && spec.value.kind == Argument::Kind::Tensor && meta != program.graph.tensorValues.end())
-        manifest.outputs.push_back(describePort(spec.userName, meta->second));
+        manifest.outputs.push_back(describePort(spec.userName, meta->first, meta->second));
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include "dialects/dit/Dit.h"
 #include "dialects/reference/Evaluate.h"
+#include "runtime/Error.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

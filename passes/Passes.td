@@ -22,6 +22,11 @@ def FuseMaps : Pass<"ditc-fuse-maps", "::mlir::func::FuncOp"> {
   let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
 }
 
+def GroupKernels : Pass<"ditc-group-kernels", "::mlir::func::FuncOp"> {
+  let summary = "decides which operations one launch computes, as the catalogue's templates allow";
+  let constructor = "nullptr"; // takes the catalogue: passes/GroupKernels.h
+}
+
 def LowerToPlan : Pass<"ditc-lower-to-plan", "::mlir::ModuleOp"> {
   let summary = "tensors become buffers, operations become launches";
   let dependentDialects = ["::ditc::plan::PlanDialect"];

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ditc-opt: runs single passes on textual IR, for tests and for looking.
+#include "codegen/templates/hopper/Catalogue.h"
 #include "dialects/dit/Dit.h"
 #include "dialects/plan/Plan.h"
+#include "passes/GroupKernels.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,6 +15,11 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ditc::dit::DitDialect, ditc::plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();
-  ditc::registerDitcPasses();
+  ditc::registerFoldConstants();
+  ditc::registerFuseMaps();
+  ditc::registerLegalizeForHost();
+  ditc::registerLowerToPlan();
+  ditc::registerPlanMemory();
+  mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));
 }

@@ -17,7 +17,6 @@ import sys
 from pathlib import Path
 
 from test_models import GROUPS
-from test_models.case import TestModel
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 
@@ -29,7 +28,7 @@ def main() -> int:
     parser.add_argument("--into", type=Path, default=TESTS, help="folder to write to (default: tests)")
     options = parser.parse_args()
 
-    models: dict[str, TestModel] = {model.name: model for group in GROUPS for model in group()}
+    models = {model.name: model for group in GROUPS for model in group()}
     if options.list:
         for model in models.values():
             print(f"{model.name:<18} {model.description}")

@@ -55,7 +55,8 @@ public:
   /// A dense float tensor of element type f64, row-major.
   Value doubles(ArrayRef<int64_t> shape, ArrayRef<double> values);
 
-  // Element-wise. `map` broadcasts operands by torch's rules (ranks are aligned at the right with views).
+  // Element-wise. `map` broadcasts operands by torch's rules (ranks are aligned at the right with views);
+  // what the body returns is converted to the result's compute type.
   Value map(ValueRange operands, Type resultElement, const Body &body);
   /// Casts as torch's `.to(dtype)`: float -> int truncates, anything -> bool is != 0. No op when equal.
   Value cast(Value value, Type element);
@@ -104,7 +105,11 @@ private:
   mlir::ImplicitLocOpBuilder &b;
 };
 
-/// `dim` counted from the front; throws Error when it is outside [-rank, rank).
+/// `dim` counted from the front; throws Error when it is outside [-rank, rank). A scalar counts as rank 1.
 int64_t normaliseDim(int64_t dim, int64_t rank);
+
+/// A tensor attribute from row-major little-endian bytes (one byte per bool): a splat where all elements
+/// are equal, a resource blob from 1 KiB on.
+mlir::ElementsAttr elementsOf(RankedTensorType type, ArrayRef<char> bytes);
 
 } // namespace ditc

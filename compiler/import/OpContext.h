@@ -6,7 +6,9 @@
 
 #include "compiler/import/Emit.h"
 #include "compiler/import/ExportedProgram.h"
+#include "dialects/reference/Evaluate.h"
 
+#include <complex>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,6 +29,7 @@ public:
   const Node &node;
 
   bool has(std::string_view name) const; ///< present and not None
+  bool isTensor(std::string_view name) const;
   Value tensor(std::string_view name) const;
   Value optionalTensor(std::string_view name) const; ///< null when absent or None
   std::vector<Value> tensors(std::string_view name) const;
@@ -45,46 +48,78 @@ public:
   Scalar scalar(std::string_view name) const;
   Scalar scalar(std::string_view name, Scalar otherwise) const;
   std::optional<Scalar> optionalScalar(std::string_view name) const;
+  std::optional<std::complex<double>> complexNumber(std::string_view name) const; ///< a complex literal
 
   /// A tensor or Scalar argument ("other" of binary ops) as a tensor; a Scalar becomes a rank-0 splat of
   /// a type that loses nothing (i64, f64 or i1).
   Value tensorOrScalar(std::string_view name) const;
 
-  /// True when the argument is a complex tensor: its Value is real with a trailing dimension of 2.
+  /// The value of a tensor argument that depends on constants only; nothing otherwise.
+  std::optional<dit::TensorValue> constantTensor(std::string_view name) const;
+  std::optional<dit::TensorValue> constantValue(Value value) const;
+
+  /// True when the argument is a complex tensor (or holds one): its Value is real with a trailing dimension of 2.
   bool isComplex(std::string_view name) const;
   bool resultIsComplex(size_t i = 0) const;
+
+  /// True when the export recorded row-major strides and no offset for the argument.
+  bool isDense(std::string_view name) const;
 
   /// Type of result `i` as the export recorded it (real with a trailing 2 when complex).
   RankedTensorType resultType(size_t i = 0) const;
   Type resultElement(size_t i = 0) const { return resultType(i).getElementType(); }
-  size_t resultCount() const; ///< of a Tensor[] result: its length
+  size_t resultCount() const; ///< of all results, absent ones included; of a Tensor[] result: its length
 
   const std::string &torchVersion() const;
-  /// "'blocks.0.attn' (aten.linear)": for messages.
+  /// "'blocks.0.attn', node 'linear_3' (aten.linear.default)". The importer puts it before the text of every
+  /// Error that a row throws, so rows need not.
   std::string where() const;
 
 private:
   Importer &importer;
 };
 
+/// "'blocks.0.attn', node 'linear_3' (aten.linear.default)": where messages say that something is.
+std::string describe(const Node &node);
+
+/// "tensor<2x3xf32>": for messages.
+std::string typeText(Type type);
+
+/// Tensor, None and symbolic outputs of a node in order; lists are flattened.
+std::vector<const Argument *> flatOutputs(const Node &node);
+
 /// Builds the results of a node: one Value per result tensor (null for absent ones).
 using OpImport = std::function<std::vector<Value>(OpContext &)>;
 
-/// One row of the table.
+/// Whether results share the storage of an operand, which matters when one of them is written in place.
+enum class Aliasing {
+  Fresh,     ///< new storage
+  View,      ///< views of an operand
+  IfStrides, ///< a view where the recorded strides, type and device allow one, else new storage
+};
+
+/// One row of the table. In-place targets ("aten.add_.Tensor") have no rows: they are the out-of-place
+/// row and a write.
 struct OpRow {
   std::string_view target; ///< "aten.add.Tensor", without "torch.ops."
   OpImport import;
+  Aliasing aliasing = Aliasing::Fresh;
+  bool takesComplex = false; ///< works on complex tensors too: copes with the trailing dimension of 2
 };
 
 /// The parts of the table, one per file.
 std::vector<OpRow> atenPointwise();
-std::vector<OpRow> atenViews();
+std::vector<OpRow> atenViews();     ///< renamings of elements
+std::vector<OpRow> atenCasts();     ///< casts, copies, ops that do nothing
+std::vector<OpRow> atenRearrange(); ///< joins, repetitions, padding
 std::vector<OpRow> atenFactories();
 std::vector<OpRow> atenIndexing();
+std::vector<OpRow> atenMasks();     ///< triangles, diagonals, one-hot, buckets
+std::vector<OpRow> atenPatches();   ///< sliding windows
 std::vector<OpRow> atenReductions();
 std::vector<OpRow> atenMatmul();   ///< linear, products, einsum, attention
 std::vector<OpRow> atenNorms();
 std::vector<OpRow> atenConv();     ///< convolution, pooling, upsampling
-std::vector<OpRow> atenComplex();
+std::vector<OpRow> atenComplex(); ///< looked up first when an operand or result is complex
 
 } // namespace ditc

@@ -12,7 +12,7 @@ struct Entry {
   std::string_view name, text;
 };
 
-constexpr std::array<Entry, 16> kEntries{{
+constexpr std::array<Entry, 17> kEntries{{
     {Reason::Accepted, "accepted", "shares the kernel"},
     {Reason::OtherReaders, "other_readers", "other kernels read this value too, so it is stored in any case and fusing would save nothing"},
     {Reason::WouldCycle, "would_cycle", "the fused kernel would have to wait for its own result"},
@@ -28,6 +28,7 @@ constexpr std::array<Entry, 16> kEntries{{
     {Reason::NeedsWholeInput, "needs_whole_input", "it reads all of a value that the kernel computes piece by piece"},
     {Reason::RecomputeTooDear, "recompute_too_dear", "it would be computed again for every repetition of its value"},
     {Reason::DifferentInput, "different_input", "the products read different inputs"},
+    {Reason::AlreadyFused, "already_fused", "it already shares a kernel with another producer"},
     {Reason::LibraryCall, "library_call", "one of the two is a library call, which takes no part of its neighbours"},
 }};
 

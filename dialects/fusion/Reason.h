@@ -29,6 +29,7 @@ enum class Reason {
   NeedsWholeInput,    ///< reads all of a value that the kernel computes piece by piece
   RecomputeTooDear,   ///< would be computed again for every repetition
   DifferentInput,     ///< the products read different inputs
+  AlreadyFused,       ///< shares a kernel with another producer, and a kernel has one tile
   LibraryCall,        ///< one of the two is a library call
 };
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Linking of object files into a shared object by lld.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ditc {
+
+/// The path of ld.lld: `wanted` when given, else the one of LLVM 22, else what PATH has.
+llvm::Expected<std::string> findLinker(llvm::StringRef wanted);
+
+/// A shared object of the object files, in this order. Functions of libm and libc stay undefined.
+llvm::Expected<std::vector<uint8_t>> linkSharedObject(llvm::ArrayRef<llvm::SmallVector<char, 0>> objects, llvm::StringRef linker);
+
+} // namespace ditc

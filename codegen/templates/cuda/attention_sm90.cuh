@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flash attention for Hopper (sm_90a): out = softmax(scale · Q Kᵀ + mask) V, exact, with no score in device memory.
+//
+//   one work tile: 64·CONSUMERS query rows of one head          K/V stages arrive by tensor copies
+//
+//                     BLOCK_N keys                              producer warp   K0  K1 V0  K2 V1  K3 V2 …
+//               ┌──────────────────────┐                        warpgroup 0     QK0 │QK1 PV0│ softmax 1 │QK2 PV1│ …
+//      64 rows  │ S = Q Kᵀ → P         │ warpgroup 0            warpgroup 1         QK0│softmax│QK1 PV0 │softmax 1│ …
+//               ├──────────────────────┤
+//      64 rows  │ S = Q Kᵀ → P         │ warpgroup 1            Inside a warpgroup the product QK of block j + 1 runs
+//               └──────────────────────┘                        while block j is exponentiated; between warpgroups,
+//      O (64 rows × V_DIM) += P V, all in registers             named barriers let one multiply while another does
+//                                                               softmax. Blocks are visited from the last to the first.
+//
+//   Config       allowed                  meaning
+//   Element      BF16, F16                storage of Q, K, V, out; accumulation is fp32
+//   HEAD_DIM     8 … 256, multiple of 8   columns of Q and K; the copy engine fills up to a multiple of 16 with zeros
+//   V_DIM        8 … 256, multiple of 8   columns of V and out, exactly that wide in the second product
+//   BLOCK_N      16 … 256, multiple of 16 keys per block (of 32 with packed masks)
+//   CONSUMERS    1, 2, 3                  warpgroups that compute; 64 query rows each
+//   STAGES       2 …                      K and V buffers each
+//   QK_PANEL     16, 32, 64               columns per panel of Q and K in shared memory (32, 64, 128-byte swizzle)
+//   V_PANEL      16, 32, 64               the same for V
+//   ORDERED      bool                     ping-pong between warpgroups by named barriers
+//   POLYNOMIAL_EVERY  0, 2 …              every n-th exponential on the FMA pipe (attention_softmax.cuh)
+//
+//   Q, K, V are read in place through maps (column, token, head, batch) with any strides that are multiples of 16 bytes;
+//   boxes: Q {QK_PANEL, 64}, K {QK_PANEL, BLOCK_N}, V {V_PANEL, BLOCK_N}; the map's column count is HEAD_DIM or V_DIM.
+//
+//   shared memory  2·(64·CONSUMERS·QK + STAGES·BLOCK_N·(QK + V)) bytes, QK and V rounded up to whole panels, + 2 KB
+//   registers      BLOCK_N·3/4 + V_DIM/2 + about 35 a thread, of 240 with 2 consumers, 160 with 3
+//
+//   measured: see tests/bench/results
+#pragma once
+
+#include "attention_softmax.cuh"
+#include "attention_store.cuh"
+#include "attention_wgmma.cuh"
+
+namespace ditc::attention_sm90 {
+
+struct Params {
+  TensorMap q, k, v;
+  Output out;
+  int batch, heads, headsPerKey;  // headsPerKey: query heads that share one key head
+  int queries, keys;
+  float scaleLog2;  // scale · log2(e), positive
+};
+
+/// Sizes that follow from a Config.
+template <class Config>
+struct Layout : Config {
+  static constexpr int CONSUMERS = Config::CONSUMERS, STAGES = Config::STAGES, BLOCK_N = Config::BLOCK_N;
+  static constexpr int BLOCK_M = 64 * CONSUMERS;
+  static constexpr int THREADS = 128 * (CONSUMERS + 1);
+  static constexpr int QK_STEPS = ceilDiv(Config::HEAD_DIM, 16), PV_STEPS = BLOCK_N / 16;
+  static constexpr int QK_PANELS = ceilDiv(Config::HEAD_DIM, Config::QK_PANEL);
+  static constexpr int V_PANELS = ceilDiv(Config::V_DIM, Config::V_PANEL);
+
+  static constexpr int Q_PANEL_BYTES = 64 * Config::QK_PANEL * 2, Q_BYTES = QK_PANELS * Q_PANEL_BYTES;
+  static constexpr int K_PANEL_BYTES = BLOCK_N * Config::QK_PANEL * 2, K_BYTES = QK_PANELS * K_PANEL_BYTES;
+  static constexpr int V_PANEL_BYTES = BLOCK_N * Config::V_PANEL * 2, V_BYTES = V_PANELS * V_PANEL_BYTES;
+
+  // Offsets from a 1024-byte boundary.
+  static constexpr int Q_AT = 0, K_AT = CONSUMERS * Q_BYTES, V_AT = K_AT + STAGES * K_BYTES;
+  static constexpr int BARRIERS_AT = V_AT + STAGES * V_BYTES;
+  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * CONSUMERS + 4 * STAGES) + 4 * STAGES + 1024;
+
+  // With one consumer a thread may have 255 registers from the start.
+  static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32;
+  static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160;
+
+  static_assert(Config::HEAD_DIM % 8 == 0 && Config::HEAD_DIM <= 256, "HEAD_DIM is a multiple of 8 up to 256");
+  static_assert(Config::V_DIM % 8 == 0 && Config::V_DIM <= 256, "V_DIM is a multiple of 8 up to 256");
+  static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");
+  static_assert(K_PANEL_BYTES % 1024 == 0 || Config::QK_PANEL < 64, "panels start on a repeat of their swizzle");
+  static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
+};
+
+/// Addresses of the barriers and the ring of block verdicts.
+template <class L>
+struct Shared {
+  u32 base;
+  int *ring;  // per K stage: 4 · block + kind, or -1 at the end of a tile; written by the producer when the mask skips
+
+  __device__ u32 q(int warpgroup) const { return base + L::Q_AT + warpgroup * L::Q_BYTES; }
+  __device__ u32 k(int stage) const { return base + L::K_AT + stage * L::K_BYTES; }
+  __device__ u32 v(int stage) const { return base + L::V_AT + stage * L::V_BYTES; }
+  __device__ u32 barrier(int index) const { return base + L::BARRIERS_AT + 8 * index; }
+  __device__ u32 qFull(int warpgroup) const { return barrier(warpgroup); }
+  __device__ u32 qEmpty(int warpgroup) const { return barrier(L::CONSUMERS + warpgroup); }
+  __device__ u32 kFull(int stage) const { return barrier(2 * L::CONSUMERS + stage); }
+  __device__ u32 kEmpty(int stage) const { return barrier(2 * L::CONSUMERS + L::STAGES + stage); }
+  __device__ u32 vFull(int stage) const { return barrier(2 * L::CONSUMERS + 2 * L::STAGES + stage); }
+  __device__ u32 vEmpty(int stage) const { return barrier(2 * L::CONSUMERS + 3 * L::STAGES + stage); }
+};
+
+/// Position in a ring of stages.
+template <int STAGES>
+struct Cursor {
+  int stage = 0;
+  u32 parity = 0;
+  __device__ void advance() {
+    if (++stage == STAGES)
+      stage = 0, parity ^= 1;
+  }
+};
+
+// ---- setup --------------------------------------------------------------------------------------------------------
+
+template <class L>
+__device__ Shared<L> setup(const Params &p) {
+  extern __shared__ u8 raw[];
+  u32 base = (sharedAddress(raw) + 1023) & ~1023u;
+  Shared<L> shared{base, reinterpret_cast<int *>(raw + (base - sharedAddress(raw)) + L::BARRIERS_AT +
+                                                 8 * (2 * L::CONSUMERS + 4 * L::STAGES))};
+  if (threadIdx.x == 0) {
+    prefetchTensorMap(p.q);
+    prefetchTensorMap(p.k);
+    prefetchTensorMap(p.v);
+    for (int warpgroup = 0; warpgroup < L::CONSUMERS; ++warpgroup) {
+      barrierInit(shared.qFull(warpgroup), 1);
+      barrierInit(shared.qEmpty(warpgroup), 4);  // one arrival per warp
+    }
+    for (int stage = 0; stage < L::STAGES; ++stage) {
+      barrierInit(shared.kFull(stage), 1);
+      barrierInit(shared.kEmpty(stage), 4 * L::CONSUMERS);
+      barrierInit(shared.vFull(stage), 1);
+      barrierInit(shared.vEmpty(stage), 4 * L::CONSUMERS);
+    }
+    barrierInitFence();
+  }
+  __syncthreads();
+  return shared;
+}
+
+/// Tiles of one head are neighbours, so that blocks running at the same time share its K and V in the L2 cache.
+template <class L>
+__device__ WorkTile workTile(const Params &p, int index) {
+  int tilesPerHead = ceilDiv(p.queries, L::BLOCK_M);
+  int head = index / tilesPerHead;
+  // Late rows see the most keys under a causal mask: they go first.
+  return {head / p.heads, head % p.heads, (tilesPerHead - 1 - index % tilesPerHead) * L::BLOCK_M};
+}
+
+template <class L>
+__device__ int workTiles(const Params &p) {
+  return ceilDiv(p.queries, L::BLOCK_M) * p.heads * p.batch;
+}
+
+// ---- load: the producer warp --------------------------------------------------------------------------------------
+
+template <class L, class Mask>
+__device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared) {
+  Cursor<L::STAGES> k, v;
+  u32 qParity = 1;
+  for (int index = blockIdx.x; index < workTiles<L>(p); index += gridDim.x) {
+    WorkTile tile = workTile<L>(p, index);
+    BlockRange range = mask.template range<L::BLOCK_M, L::BLOCK_N>(tile, p.keys);
+    if (range.first >= range.last)
+      continue;
+    int keyHead = tile.head / p.headsPerKey;
+
+    for (int warpgroup = 0; warpgroup < L::CONSUMERS; ++warpgroup) {
+      barrierWait(shared.qEmpty(warpgroup), qParity);
+      barrierExpect(shared.qFull(warpgroup), L::Q_BYTES);
+      for (int panel = 0; panel < L::QK_PANELS; ++panel)
+        copyBox(shared.q(warpgroup) + panel * L::Q_PANEL_BYTES, p.q, shared.qFull(warpgroup), panel * L::QK_PANEL,
+                tile.row + 64 * warpgroup, tile.head, tile.batch);
+    }
+    qParity ^= 1;
+
+    auto loadV = [&](int block) {
+      barrierWait(shared.vEmpty(v.stage), v.parity ^ 1);
+      barrierExpect(shared.vFull(v.stage), L::V_BYTES);
+      for (int panel = 0; panel < L::V_PANELS; ++panel)
+        copyBox(shared.v(v.stage) + panel * L::V_PANEL_BYTES, p.v, shared.vFull(v.stage), panel * L::V_PANEL,
+                block * L::BLOCK_N, keyHead, tile.batch);
+      v.advance();
+    };
+
+    int previous = -1;  // V of a block is needed one step after its K
+    for (int block = range.last - 1; block >= range.first; --block) {
+      int kind = Full;
+      if constexpr (Mask::SKIPS) {
+        kind = mask.template kind<L::BLOCK_M, L::BLOCK_N>(tile, block);
+        if (kind == Skip)
+          continue;
+      }
+      barrierWait(shared.kEmpty(k.stage), k.parity ^ 1);
+      if constexpr (Mask::SKIPS)
+        shared.ring[k.stage] = 4 * block + kind;
+      barrierExpect(shared.kFull(k.stage), L::K_BYTES);
+      for (int panel = 0; panel < L::QK_PANELS; ++panel)
+        copyBox(shared.k(k.stage) + panel * L::K_PANEL_BYTES, p.k, shared.kFull(k.stage), panel * L::QK_PANEL,
+                block * L::BLOCK_N, keyHead, tile.batch);
+      k.advance();
+      if (previous >= 0)
+        loadV(previous);
+      previous = block;
+    }
+    if constexpr (Mask::SKIPS) {
+      barrierWait(shared.kEmpty(k.stage), k.parity ^ 1);
+      shared.ring[k.stage] = -1;
+      barrierArrive(shared.kFull(k.stage));
+      k.advance();
+    }
+    if (previous >= 0)
+      loadV(previous);
+  }
+}
+
+// ---- compute: one consumer warpgroup ------------------------------------------------------------------------------
+
+template <class L, class Mask>
+struct Consumer {
+  static constexpr int SCORES = L::BLOCK_N / 2;  // fp32 registers of the score tile
+  using ScoreProduct = Wgmma<L::BLOCK_N, typename L::Element>;
+  using ValueProduct = Wgmma<L::V_DIM, typename L::Element>;
+
+  const Params &p;
+  const Mask &mask;
+  const Shared<L> &shared;
+  int warpgroup;
+  Cursor<L::STAGES> k, v;
+  u32 qParity = 0;
+
+  float scores[SCORES];            // S, then P in fp32
+  u32 packed[SCORES / 2];          // P in 16 bits, the A operand
+  float output[L::V_DIM / 2];      // O
+  OnlineSoftmax<SCORES, L::POLYNOMIAL_EVERY> softmax;
+
+  __device__ void arrivePerWarp(u32 barrier) const {
+    if (threadIdx.x % 32 == 0)
+      barrierArrive(barrier);
+  }
+
+  /// Named barrier 1 + w says that warpgroup w may issue its products.
+  __device__ void waitTurn() const {
+    if constexpr (L::ORDERED && L::CONSUMERS > 1)
+      namedSync(1 + warpgroup, 256);
+  }
+  __device__ void passTurn() const {
+    if constexpr (L::ORDERED && L::CONSUMERS > 1)
+      namedArrive(1 + (warpgroup + 1) % L::CONSUMERS, 256);
+  }
+
+  /// Waits for the next K block; 4 · block + kind, or -1 when the tile has no more.
+  __device__ int next(const WorkTile &tile, int block) {
+    if constexpr (Mask::SKIPS) {
+      barrierWait(shared.kFull(k.stage), k.parity);
+      int entry = *static_cast<volatile int *>(shared.ring + k.stage);
+      if (entry < 0)
+        releaseK();
+      return entry;
+    }
+    if (block < 0)
+      return -1;
+    barrierWait(shared.kFull(k.stage), k.parity);
+    return 4 * block + (Mask::PER_BLOCK ? mask.template kind<64, L::BLOCK_N>(tile, block) : Full);
+  }
+
+  __device__ void releaseK() {
+    arrivePerWarp(shared.kEmpty(k.stage));
+    k.advance();
+  }
+
+  __device__ void issueScores() {
+    using P = Panel<L::QK_PANEL>;
+    Operand a = P::alongK(shared.q(warpgroup)), b = P::alongK(shared.k(k.stage));
+    wgmmaFence();
+#pragma unroll
+    for (int step = 0; step < L::QK_STEPS; ++step) {
+      int panel = step / P::STEPS, inside = step % P::STEPS * 32;
+      ScoreProduct::ss(scores, a.at(panel * L::Q_PANEL_BYTES + inside), b.at(panel * L::K_PANEL_BYTES + inside), step > 0);
+    }
+    wgmmaCommit();
+  }
+
+  __device__ void issueValues() {
+    using P = Panel<L::V_PANEL>;
+    Operand b = P::alongN(shared.v(v.stage), L::V_PANEL_BYTES);
+    wgmmaFence();
+#pragma unroll
+    for (int step = 0; step < L::PV_STEPS; ++step)
+      ValueProduct::rs(output, packed + 4 * step, b.at(step * 16 * P::ROW_BYTES));
+    wgmmaCommit();
+  }
+
+  __device__ void applyMask(int entry, const WorkTile &tile, const typename Mask::Fragment &fragment,
+                            ScorePlace place) {
+    if constexpr (Mask::PER_BLOCK)
+      if (entry % 4 == Partial)
+        mask.apply(scores, fragment, tile, place);
+  }
+
+  __device__ typename Mask::Fragment loadMask(int entry, const WorkTile &tile, ScorePlace place) const {
+    return entry % 4 == Partial ? mask.template load<L::BLOCK_N>(tile, entry / 4, place) : typename Mask::Fragment{};
+  }
+
+  /// Keys past the end: their scores are hidden, and V rows that the mask cut off are cleared, since 0 · NaN is NaN.
+  __device__ void cutTail(int limit, ScorePlace place) {
+#pragma unroll
+    for (int i = 0; i < SCORES; ++i)
+      if (place.column + 8 * (i / 4) + i % 2 >= limit)
+        scores[i] = negativeInfinity();
+  }
+  __device__ void clearValues(int firstRow) const {
+    constexpr int CHUNKS = Panel<L::V_PANEL>::ROW_BYTES / 16;
+    int chunks = (L::BLOCK_N - firstRow) * CHUNKS;
+    for (int panel = 0; panel < L::V_PANELS; ++panel)
+      for (int i = threadIdx.x % 128; i < chunks; i += 128)
+        asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(
+                         shared.v(v.stage) + panel * L::V_PANEL_BYTES + firstRow * CHUNKS * 16 + i * 16),
+                     "r"(0)
+                     : "memory");
+    asyncProxyFence();
+    namedSync(1 + L::CONSUMERS + warpgroup, 128);
+  }
+
+  /// One work tile; leaves O unnormalised in `output`.
+  __device__ void compute(const WorkTile &tile, BlockRange range, int row) {
+    softmax.reset();
+#pragma unroll
+    for (int i = 0; i < L::V_DIM / 2; ++i)
+      output[i] = 0.0f;
+    if (range.first >= range.last)
+      return;
+    int limit = mask.keyLimit(tile, p.keys);
+    WorkTile own{tile.batch, tile.head, tile.row + 64 * warpgroup};
+    int lanePair = threadIdx.x % 4 * 2;
+
+    barrierWait(shared.qFull(warpgroup), qParity);
+    int block = range.last - 1;
+    int entry = next(own, block);
+    bool tail = false;  // the first block that is visited needs V rows cleared
+    if (entry >= 0) {
+      ScorePlace place{row, entry / 4 * L::BLOCK_N + lanePair};
+      waitTurn();
+      issueScores();
+      passTurn();
+      typename Mask::Fragment fragment = loadMask(entry, own, place);
+      wgmmaWait<0>();
+      pinRegisters(scores);
+      releaseK();
+      applyMask(entry, own, fragment, place);
+      if ((entry / 4 + 1) * L::BLOCK_N > limit) {
+        cutTail(limit, place);
+        tail = Mask::SHORTENS && limit < p.keys;
+      }
+      softmax.update(scores, p.scaleLog2);
+      packScores<typename L::Element>(scores, packed);
+
+      int tailRow = limit - entry / 4 * L::BLOCK_N;
+      while ((entry = next(own, block - range.first > 0 ? block - 1 : -1)) >= 0) {
+        --block;
+        place.column = entry / 4 * L::BLOCK_N + lanePair;
+        waitTurn();
+          issueScores();
+        barrierWait(shared.vFull(v.stage), v.parity);
+        if (Mask::SHORTENS && tail)
+          clearValues(tailRow), tail = false;
+        issueValues();
+        passTurn();
+        fragment = loadMask(entry, own, place);
+        wgmmaWait<1>();
+        pinRegisters(scores);
+        releaseK();
+        applyMask(entry, own, fragment, place);
+        bool moved = softmax.update(scores, p.scaleLog2);
+        wgmmaWait<0>();
+        pinRegisters(output);
+        arrivePerWarp(shared.vEmpty(v.stage));
+        v.advance();
+        if (moved)
+          scaleRows(output, softmax.alpha);
+        packScores<typename L::Element>(scores, packed);
+      }
+      barrierWait(shared.vFull(v.stage), v.parity);
+      if (Mask::SHORTENS && tail)
+        clearValues(tailRow);
+      arrivePerWarp(shared.qEmpty(warpgroup));
+      issueValues();
+      wgmmaWait<0>();
+      pinRegisters(output);
+      arrivePerWarp(shared.vEmpty(v.stage));
+      v.advance();
+    } else {
+      arrivePerWarp(shared.qEmpty(warpgroup));
+    }
+    qParity ^= 1;
+  }
+};
+
+// ---- run ----------------------------------------------------------------------------------------------------------
+
+template <class Config, class Mask, class Epilogue>
+__device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue) {
+  using L = Layout<Config>;
+  Shared<L> shared = setup<L>(p);
+  int warpgroup = threadIdx.x / 128 - 1;
+  if (warpgroup < 0) {
+    if constexpr (L::CONSUMERS > 1)
+      shrinkRegisters<L::PRODUCER_REGISTERS>();
+    if (threadIdx.x == 0)
+      load<L>(p, mask, shared);
+    return;
+  }
+
+  if constexpr (L::CONSUMERS > 1)
+    growRegisters<L::CONSUMER_REGISTERS>();
+  Consumer<L, Mask> consumer{p, mask, shared, warpgroup};
+  if (L::ORDERED && L::CONSUMERS > 1 && warpgroup == L::CONSUMERS - 1)
+    consumer.passTurn();
+  for (int index = blockIdx.x; index < workTiles<L>(p); index += gridDim.x) {
+    WorkTile tile = workTile<L>(p, index);
+    BlockRange range = mask.template range<L::BLOCK_M, L::BLOCK_N>(tile, p.keys);
+    int row = tile.row + 64 * warpgroup + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    consumer.compute(tile, range, row);
+    float inverse[2];
+    consumer.softmax.finish(inverse);
+    storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, tile, row, p.queries, epilogue);
+  }
+  if (warpgroup == 0)
+    consumer.waitTurn();  // takes the turn that nobody will use, so that no barrier is left half full
+}
+
+}  // namespace ditc::attention_sm90

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The online softmax of one warpgroup tile, in base 2: a thread holds 2 rows (g and g + 8) of an accumulator tile.
+//
+//   t   = score · scale · log2(e)
+//   p   = 2^(t - m)                    one FFMA and one EX2 per score
+//   sum = Σ p,  out = Σ p·v / sum      for any m that is the same in both sums
+//
+// m need not be the maximum. It follows the maximum only when that has grown by more than 2^8 since m was set: until
+// then p stays below 256, which neither fp32 sums nor the 16-bit storage of p can notice, and the accumulator is left
+// alone. The result is exact either way; the usual rescaling per key block (one multiply per accumulator) becomes rare.
+#pragma once
+
+#include "attention_ptx.cuh"
+
+namespace ditc {
+
+/// 2^x on the FMA pipe, for x <= 127: split at the nearest integer, degree-3 polynomial (relative error 1.1e-4, below
+/// the 2e-3 of rounding p to bfloat16), exponent added to the bits.
+__device__ inline float exp2Polynomial(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it leaves the nearest integer in the low mantissa bits
+  x = fmaxf(x, -126.0f);
+  float shifted = x + kRound;
+  float f = x - (shifted - kRound);  // -0.5 .. 0.5
+  float p = __fmaf_rn(f, 0.05592204f, 0.24263950f);
+  p = __fmaf_rn(p, f, 0.69311671f);
+  p = __fmaf_rn(p, f, 0.99992448f);
+  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
+}
+
+/// Every POLYNOMIAL_EVERY-th exponential goes to the FMA pipe (0: none). For head sizes up to 80 the exponentials and
+/// the matrix products need about the same time, and EX2 has a quarter of the rate of an FFMA.
+template <int COUNT, int POLYNOMIAL_EVERY>
+struct OnlineSoftmax {
+  static constexpr float kSlack = 8.0f;  // in log2 units
+
+  float top[2];    // m / (scale · log2(e)), raw score units; -inf before the first key
+  float sum[2];    // this thread's part
+  float alpha[2];  // factor for what was accumulated before the last `update`
+
+  __device__ void reset() {
+    top[0] = top[1] = negativeInfinity();
+    sum[0] = sum[1] = 0.0f;
+  }
+
+  /// Turns scores into p. Says whether the accumulator has to be multiplied by alpha (the same for the whole warp).
+  __device__ bool update(float (&scores)[COUNT], float scaleLog2) {
+    float high[2] = {scores[0], scores[2]};
+#pragma unroll
+    for (int i = 1; i < COUNT; ++i)
+      high[i / 2 % 2] = fmaxf(high[i / 2 % 2], scores[i]);
+
+    // A first finite score makes the difference infinite; -inf against -inf makes NaN, which compares false.
+    bool grown = (high[0] - top[0]) * scaleLog2 > kSlack || (high[1] - top[1]) * scaleLog2 > kSlack;
+    bool moved = __any_sync(0xffffffff, grown);
+    if (moved) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 1));
+        high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 2));
+        float next = fmaxf(top[half], high[half]);
+        alpha[half] = exp2Approx(top[half] * scaleLog2 - offset(next, scaleLog2));
+        sum[half] *= alpha[half];
+        top[half] = next;
+      }
+    }
+
+    float shift[2] = {offset(top[0], scaleLog2), offset(top[1], scaleLog2)};
+    // Two partial sums per row: one chain of additions would be as long as the whole softmax.
+    float partial[2][2] = {{sum[0], 0.0f}, {sum[1], 0.0f}};
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      int half = i / 2 % 2;
+      float t = __fmaf_rn(scores[i], scaleLog2, -shift[half]);
+      if (POLYNOMIAL_EVERY > 0 && (i / 4 * 2 + i % 2) % (POLYNOMIAL_EVERY > 0 ? POLYNOMIAL_EVERY : 1) == 0)
+        scores[i] = exp2Polynomial(t);
+      else
+        scores[i] = exp2Approx(t);
+      partial[half][i % 2] += scores[i];
+    }
+    sum[0] = partial[0][0] + partial[0][1];
+    sum[1] = partial[1][0] + partial[1][1];
+    return moved;
+  }
+
+  /// Sums over the row's four threads; then 1 / sum, and 0 for a row that saw no key.
+  __device__ void finish(float (&inverse)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sum[half] += __shfl_xor_sync(0xffffffff, sum[half], 1);
+      sum[half] += __shfl_xor_sync(0xffffffff, sum[half], 2);
+      inverse[half] = sum[half] > 0.0f ? __fdividef(1.0f, sum[half]) : sum[half] == 0.0f ? 0.0f : sum[half];
+    }
+  }
+
+private:
+  /// The shift of the exponent; 0 instead of -inf, so that a row without keys yields 2^-inf = 0 and never NaN.
+  __device__ static float offset(float top, float scaleLog2) {
+    return top == negativeInfinity() ? 0.0f : top * scaleLog2;
+  }
+};
+
+/// Rounds p to 16 bits, in the order in which it is the A operand of the second product.
+template <class Element, int COUNT>
+__device__ inline void packScores(const float (&scores)[COUNT], u32 (&packed)[COUNT / 2]) {
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i)
+    packed[i] = packPair<Element>(scores[2 * i], scores[2 * i + 1]);
+}
+
+template <int COUNT>
+__device__ inline void scaleRows(float (&values)[COUNT], const float (&factor)[2]) {
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i)
+    values[i] *= factor[i / 2 % 2];
+}
+
+}  // namespace ditc

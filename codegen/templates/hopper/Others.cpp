@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// attention, rowwise and layout.
+#include "codegen/templates/hopper/Catalogue.h"
+#include "codegen/templates/hopper/Products.h"
+
+using namespace mlir;
+
+namespace ditc {
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Text and image parts of joint attention are ranges of keys and queries.
+constexpr size_t kMaxTokenRanges = 3;
+constexpr int64_t kMaxHeadSize = 256;
+
+class AttentionTemplate : public KernelTemplate {
+public:
+  StringRef family() const override { return "attention"; }
+  bool isAnchor(Operation *op) const override {
+    auto attention = dyn_cast<dit::AttentionOp>(op);
+    return attention && tensorType(attention.getQuery()).getShape().back() <= kMaxHeadSize;
+  }
+
+  /// The output goes where the next product reads it: any strides, with a cast or a gate on the way.
+  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override {
+    if (isa<dit::NormOp, dit::ReduceOp>(op))
+      return {Reason::RowStatistics, op->getOperand(0)};
+    if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
+      return {Reason::NeedsWholeInput, op->getOperand(0)};
+    if (dit::isViewOp(op) && !isa<dit::ExpandOp>(op))
+      return {};
+    if (isa<dit::MapOp>(op) && tensorType(op->getResult(0)).getNumElements() == tensorType(cluster.anchors.front()->getResult(0)).getNumElements())
+      return outsideOperands(cluster, op) <= 2 ? Verdict{} : Verdict{Reason::TooManyOperands, op->getOperand(0)};
+    return {Reason::NoSlot, op->getOperand(0)};
+  }
+
+  /// Tokens in two or three ranges without a concat; heads repeated for grouped queries; masks spread out.
+  Verdict acceptsProducer(const Cluster &, Operation *op) const override {
+    if (dit::isViewOp(op))
+      return {};
+    auto concat = dyn_cast<dit::ConcatOp>(op);
+    if (!concat)
+      return {Reason::NoSlot, op->getResult(0)};
+    if (concat.getInputs().size() > kMaxTokenRanges)
+      return {Reason::TooManyOperands, concat.getResult()};
+    return {};
+  }
+  Verdict acceptsTogether(const Cluster &, const Cluster &b) const override { return {Reason::DifferentInput, b.anchors.front()->getOperand(0)}; }
+};
+
+/// One thread block or warp per row: maps, and norms and reductions along the row, in any order.
+class RowwiseTemplate : public KernelTemplate {
+public:
+  StringRef family() const override { return "rowwise"; }
+  bool isAnchor(Operation *op) const override { return isa<dit::MapOp, dit::NormOp>(op) || (isa<dit::ReduceOp>(op) && reducesRow(cast<dit::ReduceOp>(op))); }
+
+  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override {
+    if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
+      return {Reason::NeedsWholeInput, op->getOperand(0)};
+    if (auto reduce = dyn_cast<dit::ReduceOp>(op); reduce && !reducesRow(reduce))
+      return {Reason::CrossesRows, reduce.getInput()};
+    if (isa<dit::ViewOp>(op))
+      return sameRows(cluster, op);
+    if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp>(op))
+      return {Reason::NoSlot, op->getOperand(0)};
+    if (Verdict verdict = sameRows(cluster, op); !verdict)
+      return verdict;
+    if (outsideOperands(cluster, op) > kMaxEpilogueOperands)
+      return {Reason::TooManyOperands, op->getOperand(0)};
+    return {};
+  }
+
+  Verdict acceptsProducer(const Cluster &, Operation *op) const override { return {Reason::NoSlot, op->getResult(0)}; }
+
+  /// Two streams with the same code (image and text tokens) differ in the number of rows only.
+  Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
+    if (a.ops.size() != b.ops.size())
+      return {Reason::ShapeMismatch, b.ops.front()->getResult(0)};
+    for (auto [first, second] : llvm::zip(a.ops, b.ops))
+      if (first->getName() != second->getName() || tensorType(first->getResult(0)).getShape().take_back(1) != tensorType(second->getResult(0)).getShape().take_back(1))
+        return {Reason::ShapeMismatch, second->getResult(0)};
+    return {};
+  }
+
+private:
+  static bool reducesRow(dit::ReduceOp reduce) {
+    int64_t rank = tensorType(reduce.getInput()).getRank();
+    for (auto [i, axis] : llvm::enumerate(llvm::reverse(reduce.getAxes())))
+      if (axis != rank - 1 - static_cast<int64_t>(i))
+        return false;
+    return true;
+  }
+
+  /// Elements of the space that an operation iterates over.
+  static int64_t iterations(Operation *op) {
+    if (isa<dit::ReduceOp>(op))
+      return tensorType(op->getOperand(0)).getNumElements();
+    return tensorType(op->getResult(0)).getNumElements();
+  }
+
+  static int64_t iterations(const Cluster &cluster) {
+    int64_t most = 0;
+    for (Operation *op : cluster.ops)
+      most = std::max(most, iterations(op));
+    return most;
+  }
+
+  /// The rows of the cluster, whole or reduced to one value each.
+  static Verdict sameRows(const Cluster &cluster, Operation *op) {
+    int64_t all = iterations(cluster), own = iterations(op);
+    if (own == all)
+      return {};
+    bool perRow = llvm::any_of(cluster.ops, [&](Operation *member) { return isa<dit::ReduceOp>(member) && tensorType(member->getResult(0)).getNumElements() == own; });
+    bool reduced = llvm::all_of(cluster.ops, [](Operation *member) { return isa<dit::ReduceOp, dit::ViewOp>(member); });
+    if (perRow || (reduced && own > all))
+      return {};
+    return {Reason::ShapeMismatch, op->getResult(0)};
+  }
+};
+
+/// What moves elements by index or along other axes than the row.
+class LayoutTemplate : public KernelTemplate {
+public:
+  StringRef family() const override { return "layout"; }
+  bool isAnchor(Operation *op) const override { return !dit::isViewOp(op) && op->getName().getDialectNamespace() == "dit"; }
+  Verdict acceptsReader(const Cluster &, Operation *op) const override { return {Reason::NoSlot, op->getOperand(0)}; }
+  Verdict acceptsProducer(const Cluster &, Operation *op) const override { return {Reason::NoSlot, op->getResult(0)}; }
+  Verdict acceptsTogether(const Cluster &, const Cluster &b) const override { return {Reason::DifferentInput, b.ops.front()->getResult(0)}; }
+};
+
+} // namespace
+
+std::unique_ptr<const KernelTemplate> makeAttentionTemplate() { return std::make_unique<AttentionTemplate>(); }
+std::unique_ptr<const KernelTemplate> makeRowwiseTemplate() { return std::make_unique<RowwiseTemplate>(); }
+std::unique_ptr<const KernelTemplate> makeLayoutTemplate() { return std::make_unique<LayoutTemplate>(); }
+
+} // namespace ditc

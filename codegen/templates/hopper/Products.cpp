@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gemm, gemv and conv: products with an epilogue on the tile.
+#include "codegen/templates/hopper/Catalogue.h"
+#include "codegen/templates/hopper/Products.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace ditc {
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+int64_t productRows(dit::MatmulOp op) {
+  auto type = tensorType(op.getResult());
+  return type.getNumElements() / std::max<int64_t>(type.getShape().back(), 1);
+}
+
+size_t outsideOperands(const Cluster &cluster, Operation *op) {
+  llvm::SmallPtrSet<Value, 16> outside;
+  auto add = [&](Operation *member) {
+    for (Value operand : member->getOperands())
+      if (Operation *def = operand.getDefiningOp(); !def || (def != op && !cluster.contains(def)))
+        outside.insert(operand);
+  };
+  for (Operation *member : cluster.ops)
+    if (!llvm::is_contained(cluster.anchors, member))
+      add(member);
+  add(op);
+  return outside.size();
+}
+
+/// A norm in an epilogue needs its whole row in one tile: a head, not the width of the product.
+static Verdict acceptsNorm(dit::NormOp norm, const RoleMap &roles) {
+  const DimRoles *input = roles.find(norm.getInput());
+  if (!input)
+    return {Reason::NoSlot, norm.getInput()};
+  ArrayRef<int64_t> shape = tensorType(norm.getInput()).getShape();
+  int64_t size = 1, columns = 1;
+  for (auto [i, role] : llvm::enumerate(*input)) {
+    if (role == DimRole::Column)
+      columns *= shape[i];
+    if (static_cast<int64_t>(i) + norm.getAxes() < static_cast<int64_t>(shape.size()))
+      continue;
+    if (role == DimRole::Row)
+      return {Reason::CrossesRows, norm.getInput()};
+    size *= shape[i];
+  }
+  if (size == columns && size > kMaxTileWidth)
+    return {Reason::RowStatistics, norm.getInput()};
+  if (size > kMaxTileWidth)
+    return {Reason::HeadSplitsTile, norm.getInput()};
+  return {};
+}
+
+Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op) {
+  if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
+    return {Reason::NeedsWholeInput, op->getOperand(0)};
+  if (isa<dit::ReduceOp, dit::ScanOp>(op))
+    return {Reason::RowStatistics, op->getOperand(0)};
+  if (!dit::isViewOp(op) && !isa<dit::MapOp, dit::NormOp, dit::ConcatOp>(op))
+    return {Reason::NoSlot, op->getOperand(0)};
+  if (isa<dit::ExpandOp>(op))
+    return {Reason::NoSlot, op->getOperand(0)};
+  RoleMap roles(cluster);
+  if (auto norm = dyn_cast<dit::NormOp>(op))
+    if (Verdict verdict = acceptsNorm(norm, roles); !verdict)
+      return verdict;
+  if (Verdict verdict = roles.visit(op); !verdict)
+    return verdict;
+  if (outsideOperands(cluster, op) > kMaxEpilogueOperands * cluster.anchors.size())
+    return {Reason::TooManyOperands, op->getOperand(0)};
+  return {};
+}
+
+namespace {
+
+/// The side of a product that changes from run to run, behind views.
+Value activationOf(const Cluster &cluster) { return cluster.anchors.front()->getOperand(0); }
+
+/// concat -> linear: a product over two or three ranges of K reads the parts where they are.
+Verdict acceptsKRanges(const Cluster &cluster, dit::ConcatOp concat) {
+  auto matmul = dyn_cast<dit::MatmulOp>(cluster.anchors.front());
+  bool isLastAxis = concat.getAxis() + 1 == static_cast<uint64_t>(tensorType(concat.getResult()).getRank());
+  if (!matmul || matmul.getLhs() != concat.getResult() || !isLastAxis || concat.getInputs().size() > 3)
+    return {Reason::NoSlot, concat.getResult()};
+  return {};
+}
+
+class GemmTemplate : public KernelTemplate {
+public:
+  StringRef family() const override { return "gemm"; }
+  bool isAnchor(Operation *op) const override { return isa<dit::MatmulOp>(op) && isa<FloatType>(tensorType(op->getResult(0)).getElementType()); }
+  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op); }
+
+  Verdict acceptsProducer(const Cluster &cluster, Operation *op) const override {
+    if (auto concat = dyn_cast<dit::ConcatOp>(op))
+      return acceptsKRanges(cluster, concat);
+    return {Reason::NoSlot, op->getResult(0)};
+  }
+
+  /// Products of one input side by side (Q, K, V), or of equal width over two streams (image and text).
+  Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
+    auto first = cast<dit::MatmulOp>(a.anchors.front()), second = cast<dit::MatmulOp>(b.anchors.front());
+    if (tensorType(first.getLhs()).getElementType() != tensorType(second.getLhs()).getElementType())
+      return {Reason::TypeUnsupported, second.getLhs()};
+    if (first.getLhs() == second.getLhs())
+      return {};
+    if (tensorType(first.getRhs()).getShape() != tensorType(second.getRhs()).getShape() || first.getTransposeRhs() != second.getTransposeRhs())
+      return {Reason::ShapeMismatch, second.getRhs()};
+    return {};
+  }
+};
+
+class GemvTemplate : public KernelTemplate {
+public:
+  StringRef family() const override { return "gemv"; }
+  bool isAnchor(Operation *op) const override {
+    auto matmul = dyn_cast<dit::MatmulOp>(op);
+    return matmul && productRows(matmul) <= kMaxGemvRows && tensorType(matmul.getRhs()).getRank() == 2 && isa<FloatType>(tensorType(op->getResult(0)).getElementType());
+  }
+  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op); }
+
+  /// The input is a few rows: a map on it is computed again by every block for nothing.
+  Verdict acceptsProducer(const Cluster &cluster, Operation *op) const override {
+    if (!isa<dit::MapOp>(op) && !dit::isViewOp(op))
+      return {Reason::NoSlot, op->getResult(0)};
+    if (tensorType(op->getResult(0)).getNumElements() > kMaxGemvRows * 65536)
+      return {Reason::RecomputeTooDear, op->getResult(0)};
+    return {};
+  }
+
+  Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
+    if (activationOf(a) != activationOf(b))
+      return {Reason::DifferentInput, activationOf(b)};
+    return {};
+  }
+};
+
+class ConvTemplate : public KernelTemplate {
+public:
+  StringRef family() const override { return "conv"; }
+  bool isAnchor(Operation *op) const override { return isa<dit::ConvOp>(op); }
+
+  /// Output channels lie in dimension 1; maps and views of the whole result are on the tile.
+  Verdict acceptsReader(const Cluster &, Operation *op) const override {
+    if (isa<dit::MapOp, dit::ViewOp, dit::PermuteOp>(op))
+      return {};
+    return {isa<dit::NormOp, dit::ReduceOp>(op) ? Reason::RowStatistics : Reason::NoSlot, op->getOperand(0)};
+  }
+  Verdict acceptsProducer(const Cluster &, Operation *op) const override { return {Reason::NoSlot, op->getResult(0)}; }
+  Verdict acceptsTogether(const Cluster &, const Cluster &b) const override { return {Reason::DifferentInput, activationOf(b)}; }
+};
+
+} // namespace
+
+std::unique_ptr<const KernelTemplate> makeGemmTemplate() { return std::make_unique<GemmTemplate>(); }
+std::unique_ptr<const KernelTemplate> makeGemvTemplate() { return std::make_unique<GemvTemplate>(); }
+std::unique_ptr<const KernelTemplate> makeConvTemplate() { return std::make_unique<ConvTemplate>(); }
+
+} // namespace ditc

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the templates of matrix products share: limits of a kernel's argument list, and the test whether an
+// operation fits into an epilogue.
+#pragma once
+
+#include "dialects/fusion/DimRoles.h"
+
+namespace ditc {
+
+/// Tensors that an epilogue reads beside the accumulator, and tensors that it writes.
+constexpr size_t kMaxEpilogueOperands = 12, kMaxEpilogueResults = 8;
+/// The widest tile: a head must fit into one.
+constexpr int64_t kMaxTileWidth = 256;
+/// Products with at most this many rows are bound by reading the weights.
+constexpr int64_t kMaxGemvRows = 16;
+
+/// Rows of a product: everything but its last dimension.
+int64_t productRows(dit::MatmulOp op);
+
+/// May `op` join the epilogue of the products of `cluster`?
+Verdict acceptsInEpilogue(const Cluster &cluster, mlir::Operation *op);
+
+/// Counts values from outside that the cluster with `op` would read.
+size_t outsideOperands(const Cluster &cluster, mlir::Operation *op);
+
+} // namespace ditc

@@ -1,0 +1,8 @@
+# Rows of the ATen table that compute: element-wise, reductions, norms, products, attention, convolution.
+set(DITC_ATEN_MATH_SOURCES
+  Num.cpp Elementwise.cpp Reductions.cpp
+  AtenPointwise.cpp AtenUnary.cpp AtenActivations.cpp AtenBinary.cpp
+  AtenComparisons.cpp AtenTernary.cpp
+  AtenReductions.cpp AtenNorms.cpp
+  AtenMatmul.cpp AtenEinsum.cpp AtenAttention.cpp
+  AtenConv.cpp AtenResample.cpp)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/fusion/DimRoles.h"
+
+using namespace mlir;
+
+namespace ditc {
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+RoleMap::RoleMap(const Cluster &cluster, int64_t columns) {
+  for (Operation *anchor : cluster.anchors)
+    for (Value result : anchor->getResults()) {
+      ArrayRef<int64_t> shape = shapeOf(result);
+      DimRoles roles;
+      for (auto [i, size] : llvm::enumerate(shape))
+        roles.push_back(size == 1 ? DimRole::Unit : static_cast<int64_t>(i) + columns >= static_cast<int64_t>(shape.size()) ? DimRole::Column : DimRole::Row);
+      known[result] = roles;
+    }
+  for (Operation *op : cluster.ops)
+    if (!llvm::is_contained(cluster.anchors, op))
+      visit(op);
+}
+
+const DimRoles *RoleMap::find(Value value) const {
+  auto entry = known.find(value);
+  return entry == known.end() ? nullptr : &entry->second;
+}
+
+/// A reshape cuts runs of dimensions anew. A run of rows stays rows and a run of columns stays columns; a run
+/// that has both would move elements between rows.
+Verdict RoleMap::visitView(dit::ViewOp op, const DimRoles &roles) {
+  ArrayRef<int64_t> from = shapeOf(op.getInput()), to = shapeOf(op.getResult());
+  DimRoles result(to.size(), DimRole::Unit);
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    size_t firstTo = j;
+    int64_t left = i < from.size() ? from[i] : 1, right = j < to.size() ? to[j] : 1;
+    DimRole role = i < from.size() ? roles[i] : DimRole::Unit;
+    ++i, ++j;
+    while (left != right) {
+      bool growLeft = left < right;
+      if (growLeft ? i >= from.size() : j >= to.size())
+        return {Reason::CrossesRows, op.getInput()};
+      if (growLeft) {
+        if (roles[i] != DimRole::Unit) {
+          if (role != DimRole::Unit && role != roles[i])
+            return {Reason::CrossesRows, op.getInput()};
+          role = roles[i];
+        }
+        left *= from[i++];
+      } else {
+        right *= to[j++];
+      }
+    }
+    for (size_t k = firstTo; k < std::min(j, to.size()); ++k)
+      result[k] = to[k] == 1 ? DimRole::Unit : role;
+  }
+  known[op.getResult()] = result;
+  return {};
+}
+
+Verdict RoleMap::visitConcat(dit::ConcatOp op) {
+  const DimRoles *first = nullptr;
+  for (Value input : op.getInputs()) {
+    const DimRoles *roles = find(input);
+    if (!roles)
+      return {Reason::NoSlot, input}; // a part that the tile does not hold
+    first = first ? first : roles;
+    for (auto [i, role] : llvm::enumerate(*roles))
+      if (role == DimRole::Row && static_cast<int64_t>(i) == op.getAxis())
+        return {Reason::CrossesRows, input};
+  }
+  DimRoles result = *first;
+  result[op.getAxis()] = DimRole::Column;
+  known[op.getResult()] = result;
+  return {};
+}
+
+Verdict RoleMap::visit(Operation *op) {
+  if (auto concat = dyn_cast<dit::ConcatOp>(op))
+    return visitConcat(concat);
+  const DimRoles *roles = nullptr;
+  for (Value operand : op->getOperands())
+    if (const DimRoles *found = find(operand); found && (!roles || found->size() == roles->size()))
+      roles = roles && llvm::count(*roles, DimRole::Unit) <= llvm::count(*found, DimRole::Unit) ? roles : found;
+  if (!roles)
+    return {Reason::NoSlot, op->getOperand(0)};
+  if (auto view = dyn_cast<dit::ViewOp>(op))
+    return visitView(view, DimRoles(*roles));
+  DimRoles result = *roles;
+  if (auto permute = dyn_cast<dit::PermuteOp>(op)) {
+    for (auto [i, dim] : llvm::enumerate(permute.getPermutation()))
+      result[i] = (*roles)[dim];
+  } else if (auto slice = dyn_cast<dit::SliceOp>(op)) {
+    for (auto [i, size] : llvm::enumerate(slice.getType().getShape()))
+      if (result[i] == DimRole::Row && size != shapeOf(slice.getInput())[i])
+        return {Reason::CrossesRows, slice.getInput()};
+  } else if (!isa<dit::MapOp, dit::NormOp>(op)) {
+    return {Reason::NoSlot, op->getOperand(0)};
+  }
+  for (auto [i, size] : llvm::enumerate(shapeOf(op->getResult(0))))
+    if (size == 1)
+      result[i] = DimRole::Unit;
+    else if (result[i] == DimRole::Unit)
+      return {Reason::ShapeMismatch, op->getResult(0)};
+  known[op->getResult(0)] = result;
+  return {};
+}
+
+} // namespace ditc

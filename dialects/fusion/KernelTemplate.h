@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a kernel template tells the fusers: which operations can be the heart of a kernel, and what may join.
+// Implementations are beside the device code (codegen/templates); passes see only this interface.
+#pragma once
+
+#include "dialects/dit/Dit.h"
+#include "dialects/fusion/Reason.h"
+
+#include <memory>
+#include <vector>
+
+namespace ditc {
+
+class KernelTemplate;
+
+/// Operations that one launch computes, in program order.
+struct Cluster {
+  const KernelTemplate *kernel = nullptr;
+  llvm::SmallVector<mlir::Operation *> ops;
+  llvm::SmallVector<mlir::Operation *> anchors; ///< the operations that the template is about
+
+  bool contains(mlir::Operation *op) const { return llvm::is_contained(ops, op); }
+};
+
+class KernelTemplate {
+public:
+  virtual ~KernelTemplate() = default;
+
+  /// "gemm", "attention", "rowwise", "gemv", "conv", "layout".
+  virtual mlir::StringRef family() const = 0;
+  /// True when `op` can be the heart of a kernel. The first template of the catalogue that says so takes it.
+  virtual bool isAnchor(mlir::Operation *op) const = 0;
+  /// May `op`, which reads results of the cluster, be computed before they are stored?
+  virtual Verdict acceptsReader(const Cluster &cluster, mlir::Operation *op) const = 0;
+  /// May `op`, whose result the cluster reads, be computed while that is loaded?
+  virtual Verdict acceptsProducer(const Cluster &cluster, mlir::Operation *op) const = 0;
+  /// May two kernels of this template, neither of which needs the other, be one launch?
+  virtual Verdict acceptsTogether(const Cluster &a, const Cluster &b) const = 0;
+};
+
+/// The templates of a target, in order of preference.
+using Catalogue = std::vector<std::unique_ptr<const KernelTemplate>>;
+
+} // namespace ditc

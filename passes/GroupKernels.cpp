@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GroupKernels: decides which operations one launch computes. Every product, attention, norm and map starts
+// as a kernel of its own; kernels then grow as far as the catalogue's templates say yes:
+//
+//   1. products of one input join side by side (Q, K, V; gate and up; modulations of all blocks),
+//   2. what feeds a kernel joins it (concats as ranges, head layouts, the SiLU before modulations),
+//   3. what reads a kernel joins its epilogue (bias, activation, gates, residual, QK-norm, RoPE),
+//   4. chains of norms and maps become one pass over the rows,
+//   5. kernels of two streams with the same code (image and text tokens) become one launch,
+//   6. a concat whose parts are kernels' results is a matter of where they are written.
+//
+// Every refusal is a remark with its reason and operand.
+//
+// Before:
+//   func.func @f(%x: tensor<64x32xbf16>, %w: tensor<128x32xbf16>) -> tensor<64x128xbf16> {
+//     %m = dit.matmul %x, %w transpose_rhs : (tensor<64x32xbf16>, tensor<128x32xbf16>) -> tensor<64x128xbf16>
+//     %y = dit.map(%m) : (tensor<64x128xbf16>) -> tensor<64x128xbf16> {
+//     ^bb0(%p: f32):
+//       %q = math.tanh %p : f32
+//       dit.yield %q : f32
+//     }
+//     return %y : tensor<64x128xbf16>
+//   }
+// After:
+//   func.func @f(%x: tensor<64x32xbf16>, %w: tensor<128x32xbf16>) -> tensor<64x128xbf16> {
+//     %y = dit.fusion "gemm"(%x, %w) : (tensor<64x32xbf16>, tensor<128x32xbf16>) -> tensor<64x128xbf16> {
+//     ^bb0(%a: tensor<64x32xbf16>, %b: tensor<128x32xbf16>):
+//       %m = dit.matmul %a, %b transpose_rhs : (tensor<64x32xbf16>, tensor<128x32xbf16>) -> tensor<64x128xbf16>
+//       %t = dit.map(%m) : (tensor<64x128xbf16>) -> tensor<64x128xbf16> {
+//       ^bb0(%p: f32):
+//         %q = math.tanh %p : f32
+//         dit.yield %q : f32
+//       }
+//       dit.yield %t : tensor<64x128xbf16>
+//     }
+//     return %y : tensor<64x128xbf16>
+//   }
+#include "passes/GroupKernels.h"
+
+#include "dialects/fusion/Cost.h"
+#include "passes/ClusterGraph.h"
+
+#include "mlir/IR/Remarks.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_GROUPKERNELS
+#include "passes/Passes.h.inc"
+
+namespace {
+
+using Id = ClusterGraph::Id;
+
+/// A launch writes at most this many tensors per product in it.
+constexpr size_t kMaxResults = 8;
+/// How many later kernels of equal code are tried as partners in one launch.
+constexpr size_t kPartnersTried = 4;
+
+class Grouping {
+public:
+  Grouping(func::FuncOp function, const Catalogue &catalogue) : functionName(function.getName()), graph(function.getBody().front(), catalogue) {}
+
+  void run() {
+    joinProductsOfOneInput();
+    for (StringRef family : {"attention", "gemv", "gemm"})
+      forEach(family, [&](Id id) { growProducers(id); });
+    for (StringRef family : {"gemm", "gemv", "attention", "conv", "rowwise"})
+      forEach(family, [&](Id id) { growReaders(id); });
+    for (StringRef family : {"gemm", "rowwise"})
+      joinStreams(family);
+    placeConcats();
+    emitRemarks();
+    graph.materialise();
+  }
+
+private:
+  StringRef familyOf(Id id) const { return graph.cluster(id).kernel->family(); }
+
+  template <typename Action>
+  void forEach(StringRef family, Action action) {
+    for (Id id : graph.kernels())
+      if (!graph.cluster(id).ops.empty() && familyOf(id) == family)
+        action(id);
+  }
+
+  bool tryMerge(Id into, Id from) {
+    if (graph.wouldCycle(into, from))
+      return false;
+    graph.merge(into, from);
+    return true;
+  }
+
+  //===-- Side by side ----------------------------------------------------------------------------===//
+
+  void joinProductsOfOneInput() {
+    for (StringRef family : {"gemv", "gemm"}) {
+      llvm::MapVector<Value, SmallVector<Id>> byInput;
+      forEach(family, [&](Id id) { byInput[graph.cluster(id).anchors.front()->getOperand(0)].push_back(id); });
+      for (auto &[input, ids] : byInput)
+        for (Id id : ArrayRef(ids).drop_front())
+          if (graph.cluster(id).kernel->acceptsTogether(graph.cluster(ids.front()), graph.cluster(id)))
+            tryMerge(ids.front(), id);
+    }
+  }
+
+  /// Family, shapes of weights, and the operations in order: what two streams of one block have in common.
+  std::string signature(Id id) const {
+    const Cluster &cluster = graph.cluster(id);
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    for (Operation *op : cluster.ops) {
+      stream << op->getName() << " ";
+      auto type = cast<RankedTensorType>(op->getResult(0).getType());
+      if (!type.getShape().empty())
+        stream << type.getShape().back() << type.getElementType() << " ";
+      if (auto matmul = dyn_cast<dit::MatmulOp>(op))
+        stream << matmul.getRhs().getType() << " ";
+    }
+    return text;
+  }
+
+  void joinStreams(StringRef family) {
+    std::map<std::string, SmallVector<Id>> groups;
+    forEach(family, [&](Id id) { groups[signature(id)].push_back(id); });
+    for (auto &[text, ids] : groups)
+      for (size_t i = 0; i < ids.size(); ++i) {
+        size_t tried = 0;
+        for (size_t j = i + 1; j < ids.size() && tried < kPartnersTried; ++j) {
+          if (graph.cluster(ids[i]).ops.empty() || graph.cluster(ids[j]).ops.empty())
+            continue;
+          ++tried;
+          if (graph.cluster(ids[i]).kernel->acceptsTogether(graph.cluster(ids[i]), graph.cluster(ids[j])) && !graph.dependent(ids[i], ids[j]))
+            graph.merge(ids[i], ids[j]);
+        }
+      }
+  }
+
+  //===-- Growth ----------------------------------------------------------------------------------===//
+
+  /// A cluster that is one operation and may be taken by another: no product, attention or convolution.
+  bool isTakeable(Id id) const { return graph.cluster(id).ops.size() == 1; }
+
+  void growProducers(Id id) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (Value input : graph.inputsOf(id)) {
+        Operation *producer = input.getDefiningOp();
+        Id other = producer ? graph.clusterOf(producer) : ClusterGraph::kNone;
+        if (other == ClusterGraph::kNone || !isTakeable(other) || !onlyReadBy(producer, id))
+          continue;
+        const Cluster &cluster = graph.cluster(id);
+        if (cluster.kernel->acceptsProducer(cluster, producer) && tryMerge(id, other)) {
+          changed = true;
+          break;
+        }
+      }
+    }
+  }
+
+  bool onlyReadBy(Operation *producer, Id id) const {
+    return llvm::all_of(producer->getUsers(), [&](Operation *user) { return graph.clusterOf(user) == id; });
+  }
+
+  void growReaders(Id id) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (Operation *reader : graph.readersOf(id)) {
+        Id other = graph.clusterOf(reader);
+        if (other == ClusterGraph::kNone || !isTakeable(other))
+          continue;
+        const Cluster &cluster = graph.cluster(id);
+        if (cluster.kernel->acceptsReader(cluster, reader) && tryMerge(id, other)) {
+          changed = true;
+          break;
+        }
+      }
+    }
+    trimViews(id);
+  }
+
+  /// A view at the edge of a kernel belongs to it when it says how a result is stored. When its source is
+  /// stored as well, it is a view of that.
+  void trimViews(Id id) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (Operation *op : llvm::reverse(SmallVector<Operation *>(graph.cluster(id).ops))) {
+        if (!dit::isViewOp(op) || readInside(op, id) || !readOutside(op->getOperand(0), id))
+          continue;
+        graph.release(op);
+        changed = true;
+      }
+    }
+  }
+
+  bool readInside(Operation *op, Id id) const {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) { return graph.clusterOf(user) == id; });
+  }
+  bool readOutside(Value value, Id id) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) { return graph.clusterOf(user) != id; });
+  }
+
+  //===-- Concats ---------------------------------------------------------------------------------===//
+
+  /// A concat costs nothing when each part is the result of a kernel that can write it in its place.
+  void placeConcats() {
+    forEach("layout", [&](Id id) {
+      auto concat = dyn_cast<dit::ConcatOp>(graph.cluster(id).ops.front());
+      if (!concat || !llvm::all_of(concat.getInputs(), [&](Value part) { return isWrittenInPlace(part, concat); }))
+        return;
+      concat->setAttr("placement", UnitAttr::get(concat.getContext()));
+      graph.makeFree(id);
+    });
+  }
+
+  bool isWrittenInPlace(Value part, Operation *concat) const {
+    Operation *def = part.getDefiningOp();
+    while (def && dit::isViewOp(def) && graph.clusterOf(def) != ClusterGraph::kNone && !graph.cluster(graph.clusterOf(def)).kernel && def->hasOneUse()) {
+      if (!isa<dit::ViewOp>(def))
+        return false;
+      def = def->getOperand(0).getDefiningOp();
+    }
+    Id id = def ? graph.clusterOf(def) : ClusterGraph::kNone;
+    return id != ClusterGraph::kNone && graph.cluster(id).kernel;
+  }
+
+  //===-- Remarks ---------------------------------------------------------------------------------===//
+
+  static std::string pathOf(Location loc) {
+    if (auto fused = dyn_cast<FusedLoc>(loc))
+      return fused.getLocations().empty() ? "" : pathOf(fused.getLocations().back());
+    auto name = dyn_cast<NameLoc>(loc);
+    if (!name)
+      return "";
+    auto module = dyn_cast<NameLoc>(name.getChildLoc());
+    return module && !module.getName().empty() ? module.getName().str() + ":" + name.getName().str() : name.getName().str();
+  }
+
+  /// The operation that reads `value` behind free views.
+  void forEachReadingKernel(Value value, llvm::function_ref<void(Operation *)> action) const {
+    for (Operation *user : value.getUsers()) {
+      Id id = graph.clusterOf(user);
+      if (id == ClusterGraph::kNone)
+        continue;
+      if (graph.cluster(id).kernel)
+        action(user);
+      else
+        for (Value result : user->getResults())
+          forEachReadingKernel(result, action);
+    }
+  }
+
+  Verdict whyApart(Id id, Operation *reader) const {
+    const Cluster &cluster = graph.cluster(id);
+    Id other = graph.clusterOf(reader);
+    if (Verdict verdict = cluster.kernel->acceptsReader(cluster, reader); !verdict)
+      return verdict;
+    if (graph.wouldCycle(id, other))
+      return {Reason::WouldCycle, reader->getOperand(0)};
+    return {Reason::AlreadyFused, reader->getOperand(0)};
+  }
+
+  void emitRemarks() const {
+    for (Id id : graph.kernels()) {
+      const Cluster &cluster = graph.cluster(id);
+      emitPassed(id);
+      llvm::SmallDenseSet<std::pair<Value, Id>, 8> told;
+      for (Value result : graph.resultsOf(id))
+        forEachReadingKernel(result, [&](Operation *reader) {
+          Id other = graph.clusterOf(reader);
+          if (other == id || !told.insert({result, other}).second)
+            return;
+          Verdict verdict = whyApart(id, reader);
+          std::string operand = verdict.operand ? pathOf(verdict.operand.getLoc()) : "";
+          double bytes = dit::tensorBytes(cast<RankedTensorType>(result.getType()));
+          remark::missed(reader->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
+              << remark::reason("{0}", StringRef(nameOf(verdict.reason))) << remark::metric("Kernel", cluster.kernel->family()) << remark::metric("Producer", pathOf(result.getLoc()))
+              << remark::metric("Reader", pathOf(reader->getLoc())) << remark::metric("ReaderKernel", graph.cluster(other).kernel->family()) << remark::metric("Operand", operand)
+              << remark::metric("Bytes", bytes);
+        });
+    }
+  }
+
+  void emitPassed(Id id) const {
+    const Cluster &cluster = graph.cluster(id);
+    if (cluster.ops.size() < 2)
+      return;
+    double saved = 0; // every value that stays inside is neither written nor read
+    for (Operation *op : cluster.ops)
+      for (Value result : op->getResults())
+        if (!dit::isViewOp(op) && !readOutside(result, id))
+          saved += 2.0 * dit::tensorBytes(cast<RankedTensorType>(result.getType()));
+    remark::passed(cluster.anchors.front()->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
+        << remark::metric("Kernel", cluster.kernel->family()) << remark::metric("Anchor", pathOf(cluster.anchors.front()->getLoc())) << remark::metric("Ops", cluster.ops.size())
+        << remark::metric("BytesSaved", saved);
+  }
+
+  StringRef functionName;
+  ClusterGraph graph;
+};
+
+class GroupKernels : public impl::GroupKernelsBase<GroupKernels> {
+public:
+  explicit GroupKernels(std::shared_ptr<const Catalogue> catalogue) : catalogue(std::move(catalogue)) {}
+
+  void runOnOperation() override { Grouping(getOperation(), *catalogue).run(); }
+
+private:
+  std::shared_ptr<const Catalogue> catalogue;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createGroupKernels(std::shared_ptr<const Catalogue> catalogue) { return std::make_unique<GroupKernels>(std::move(catalogue)); }
+
+} // namespace ditc

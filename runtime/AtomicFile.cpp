@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Temporary file, fsync, rename, fsync of the folder: the order that survives a power cut.
+#include "runtime/AtomicFile.h"
+
+#include "runtime/Error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ditc {
+
+namespace {
+
+// Linux writes at most 0x7ffff000 bytes in one call; smaller pieces keep a signal's delay short.
+constexpr size_t kLargestWrite = size_t{1} << 28;
+constexpr int kMaxAttempts = 1000;
+
+std::string folderOf(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+} // namespace
+
+AtomicFile::AtomicFile(const std::string &path) : path(path) {
+  // O_EXCL and not mkstemp: the file must get the permissions of an ordinary new file (umask), not 0600.
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    temporaryPath = fmt::format("{}.tmp-{}-{}", path, ::getpid(), attempt);
+    fd = ::open(temporaryPath.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST)
+      break;
+  }
+  if (fd < 0)
+    fail("cannot create '{}': {}; check that the folder exists and may be written", path, std::strerror(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd >= 0)
+    ::close(fd);
+  if (!temporaryPath.empty())
+    ::unlink(temporaryPath.c_str());
+}
+
+void AtomicFile::failWriting(int error) const {
+  fail("cannot write '{}' after {} bytes: {}; free some space or choose another path", path, written,
+       std::strerror(error));
+}
+
+void AtomicFile::write(std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    ssize_t count = ::write(fd, bytes.data(), std::min(bytes.size(), kLargestWrite));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      failWriting(count < 0 ? errno : EIO);
+    written += static_cast<uint64_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::span(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
+}
+
+void AtomicFile::rewrite(uint64_t offset, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t count = ::pwrite(fd, text.data(), text.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0)
+      failWriting(count < 0 ? errno : EIO);
+    offset += static_cast<uint64_t>(count);
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd) != 0)
+    failWriting(errno);
+  int closed = ::close(fd);
+  fd = -1;
+  if (closed != 0)
+    failWriting(errno);
+  if (::rename(temporaryPath.c_str(), path.c_str()) != 0)
+    fail("cannot rename the finished file to '{}': {}; choose another path", path, std::strerror(errno));
+  temporaryPath.clear();
+  // The rename itself is durable only with the folder; some file systems cannot sync folders, which is no
+  // reason to fail a finished file.
+  int folder = ::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+}
+
+} // namespace ditc

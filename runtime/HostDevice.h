@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host as a device: kernels are functions of one shared object in the package, which is native code
+// and therefore loaded only when the caller asks for this device. Matrix products go to a BLAS.
+#pragma once
+
+#include "runtime/Blas.h"
+#include "runtime/Device.h"
+#include "runtime/Package.h"
+
+#include <mutex>
+
+namespace ditc {
+
+/// A shared object loaded from bytes in memory, through a memory file or a temporary file.
+class SharedObject {
+public:
+  /// Throws Error (Input) when the dynamic loader refuses it. `source` names it in messages.
+  SharedObject(std::span<const uint8_t> bytes, const std::string &source);
+  ~SharedObject();
+  SharedObject(const SharedObject &) = delete;
+  SharedObject &operator=(const SharedObject &) = delete;
+
+  /// Null when there is no such symbol.
+  void *find(const std::string &symbol) const;
+
+private:
+  int fd = -1;
+  void *handle = nullptr;
+};
+
+class HostDevice : public Device {
+public:
+  HostDevice(const Package &package, const DeviceOptions &options);
+
+  std::string_view name() const override { return "host"; }
+  bool isHost() const override { return true; }
+  MemoryRef allocate(uint64_t bytes, std::string_view purpose) override;
+  MemoryRef makeResident(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
+                         std::string_view purpose) override;
+  void upload(char *target, std::span<const uint8_t> source) override;
+  void download(std::span<uint8_t> target, const char *source) override;
+  void fill(char *target, uint8_t value, uint64_t bytes) override;
+  std::unique_ptr<Executable> load(const Plan &plan) override;
+  void synchronize() override {}
+
+private:
+  std::shared_ptr<SharedObject> object();
+  std::shared_ptr<const Blas> blas();
+
+  Package package;
+  DeviceOptions options;
+  std::mutex mutex; ///< guards the two below, which are loaded when first needed
+  std::shared_ptr<SharedObject> loadedObject;
+  std::shared_ptr<const Blas> loadedBlas;
+};
+
+/// What this machine lacks to run code that was compiled for the triple and processor; empty when nothing
+/// is known to be missing.
+std::string missingForTarget(const std::string &triple, const std::string &cpu);
+
+} // namespace ditc

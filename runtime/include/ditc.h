@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The C interface of the ditc runtime (libditrt.so): load a package, hand over weights, run. C99.
+ *
+ *   ditc_package *package = NULL;
+ *   ditc_options options = DITC_OPTIONS_INIT;
+ *   if (ditc_open("model.dita", &options, &package) != DITC_OK)
+ *     fprintf(stderr, "%s\n", ditc_last_error());
+ *   ditc_context *context = NULL;
+ *   ditc_context_create(package, &context);
+ *   ditc_run(context, NULL, inputs, 2, outputs, 1);
+ *   ditc_context_destroy(context);
+ *   ditc_close(package);
+ *
+ * Errors: functions return a ditc_status; the text for the last failure in this thread is
+ * ditc_last_error(). A failed call changes nothing.
+ * Threads: a package may be used from several threads at once, a context from one at a time.
+ * Strings that are returned belong to the package and live until ditc_close().
+ */
+#ifndef DITC_H
+#define DITC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define DITC_API __attribute__((visibility("default")))
+#else
+#define DITC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DITC_VERSION_MAJOR 0
+#define DITC_VERSION_MINOR 1
+#define DITC_VERSION_PATCH 0
+
+typedef enum ditc_status {
+  DITC_OK = 0,
+  DITC_ERROR_INPUT = 1,   /* the input or the environment is at fault; the text says what to do */
+  DITC_ERROR_USAGE = 2,   /* the call is wrong: a null pointer, an index out of range */
+  DITC_ERROR_INTERNAL = 3 /* a fault of ditc */
+} ditc_status;
+
+/* Element types. Values are stable. */
+typedef enum ditc_dtype {
+  DITC_F64 = 0, DITC_F32 = 1, DITC_F16 = 2, DITC_BF16 = 3,
+  DITC_I64 = 4, DITC_I32 = 5, DITC_I16 = 6, DITC_I8 = 7,
+  DITC_U8 = 8, DITC_U16 = 9, DITC_U32 = 10, DITC_U64 = 11,
+  DITC_BOOL = 12, /* one byte, 0 or 1 */
+  DITC_C32 = 13, DITC_C64 = 14, DITC_C128 = 15, /* complex; bits of both parts */
+  DITC_F8_E4M3 = 16, DITC_F8_E5M2 = 17
+} ditc_dtype;
+
+typedef enum ditc_device { DITC_HOST = 0 } ditc_device;
+
+/* A tensor in the caller's memory, as in DLPack. */
+typedef struct ditc_tensor {
+  const char *name;
+  void *data;             /* element 0; only read for inputs and weights */
+  ditc_dtype dtype;
+  int32_t ndim;
+  const int64_t *shape;   /* ndim sizes; may be null when ndim is 0 */
+  const int64_t *strides; /* ndim strides in elements; null: dense, row-major */
+  ditc_device device;     /* where data is */
+} ditc_tensor;
+
+/* What the package says about an input, output or weight. */
+typedef struct ditc_tensor_info {
+  const char *name;
+  ditc_dtype dtype;
+  int32_t ndim;
+  const int64_t *shape; /* ndim sizes */
+} ditc_tensor_info;
+
+typedef struct ditc_package ditc_package;
+typedef struct ditc_context ditc_context;
+
+typedef struct ditc_options {
+  size_t size;                     /* sizeof(ditc_options), set by DITC_OPTIONS_INIT */
+  const char *device;              /* "host"; null means "host" */
+  uint32_t threads;                /* of matrix products on the host; 0: as many as the hardware has */
+  const char *const *weight_files; /* safetensors (or *.safetensors.index.json) in place of the package's weights */
+  size_t weight_file_count;
+  int skip_weight_check;           /* not 0: do not check the hashes of weights when they are first used */
+} ditc_options;
+
+#define DITC_OPTIONS_INIT {sizeof(ditc_options), NULL, 0, NULL, 0, 0}
+
+/* "0.1.0", of the library that is loaded. */
+DITC_API const char *ditc_version(void);
+/* Text of the last failure in this thread; "" when there was none. Valid until the next call in this thread. */
+DITC_API const char *ditc_last_error(void);
+/* "f32", "bf16", ...; null for a value that is no type. */
+DITC_API const char *ditc_dtype_name(ditc_dtype dtype);
+/* Bytes of an element; 0 for a value that is no type. */
+DITC_API size_t ditc_dtype_size(ditc_dtype dtype);
+
+/* Opens a package. `options` may be null. */
+DITC_API ditc_status ditc_open(const char *path, const ditc_options *options, ditc_package **out);
+/* Null is allowed. Contexts of the package stay usable. */
+DITC_API void ditc_close(ditc_package *package);
+
+DITC_API size_t ditc_bucket_count(const ditc_package *package);
+/* Null when the index is out of range. */
+DITC_API const char *ditc_bucket_name(const ditc_package *package, size_t index);
+
+/* Inputs and outputs of a bucket, in order. `bucket` may be null when the package has only one. */
+DITC_API size_t ditc_input_count(const ditc_package *package);
+DITC_API size_t ditc_output_count(const ditc_package *package);
+DITC_API ditc_status ditc_input_info(const ditc_package *package, const char *bucket, size_t index,
+                                     ditc_tensor_info *out);
+DITC_API ditc_status ditc_output_info(const ditc_package *package, const char *bucket, size_t index,
+                                      ditc_tensor_info *out);
+
+/* Weights, sorted by name. */
+DITC_API size_t ditc_weight_count(const ditc_package *package);
+DITC_API ditc_status ditc_weight_info(const ditc_package *package, size_t index, ditc_tensor_info *out);
+/* 1: the weight has no bytes yet and must be set before a run; 0: it has; -1: no such weight. */
+DITC_API int ditc_weight_is_missing(const ditc_package *package, const char *name);
+/* Sets weights by name, all or none, with the types and shapes that ditc_weight_info gives. They are copied
+ * unless `borrow` is not 0: then the memory must stay as it is until the weight is set again or the package
+ * and its contexts are closed. Runs that have begun keep the old weights. */
+DITC_API ditc_status ditc_set_weights(ditc_package *package, const ditc_tensor *weights, size_t count, int borrow);
+
+/* Loads kernels and prepares weights of a bucket now rather than in its first run. Null: all buckets. */
+DITC_API ditc_status ditc_prepare(ditc_package *package, const char *bucket);
+
+/* Name of the bucket that takes inputs of these shapes (data may be null); its string is written to *out. */
+DITC_API ditc_status ditc_choose_bucket(const ditc_package *package, const ditc_tensor *inputs, size_t count,
+                                        const char **out);
+
+DITC_API ditc_status ditc_context_create(ditc_package *package, ditc_context **out);
+DITC_API void ditc_context_destroy(ditc_context *context); /* null is allowed */
+
+/* Runs a bucket to the end. `bucket` null: the one whose shapes the inputs have. All inputs and outputs by
+ * name, in any order; outputs in memory of the caller that overlaps nothing else. Inputs that were constants
+ * when the package was compiled may be left out; given, they must have that value. */
+DITC_API ditc_status ditc_run(ditc_context *context, const char *bucket, const ditc_tensor *inputs,
+                              size_t input_count, const ditc_tensor *outputs, size_t output_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DITC_H */

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The correctness grid of attention: head sizes × lengths × masks × layouts × key-head sharing, against fp64.
+
+Every case poisons what the kernel must neither read nor write: memory around the output holds a sentinel, the output
+itself NaN, and the rows behind the last token of padded inputs (and behind a sequence's key length) NaN. Every case runs
+twice and the results have to agree bit for bit."""
+
+import dataclasses
+import zlib
+
+from attention_kernels import DEFAULTS, Kernel, SmallKernel, default
+
+TOLERANCE = {"BF16": 6e-3, "F16": 1.2e-3}
+LAYOUTS = ("token", "head", "padded", "fused")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    kernel: object
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    layout: str
+    mask: str = "none"  # none, lengths, causal, keybits, holes, bits, headbits, bias, rowbias
+
+
+def cases():
+    result = []
+    sizes = [(1, 1), (17, 17), (64, 64), (100, 333), (333, 100), (1000, 1000), (131, 4101), (4096, 77)]
+    turn = 0
+    for d in DEFAULTS:
+        for element in ("BF16", "F16"):
+            for queries, keys in sizes if element == "BF16" else sizes[3:6]:
+                turn += 1
+                key_heads = (4, 2, 1)[turn % 3]
+                layout = LAYOUTS[turn % 4 if queries == keys and key_heads == 4 else turn % 3]
+                result.append(Case(default(d, element=element), 2, 4, key_heads, queries, keys, layout))
+        for mask, queries, keys in (
+            ("lengths", 64, 64), ("lengths", 200, 1000), ("lengths", 77, 300), ("lengths", 513, 640),
+            ("causal", 100, 100), ("causal", 1000, 1000), ("causal", 300, 1111),
+            ("keybits", 200, 300), ("keybits", 77, 1000), ("holes", 300, 1500), ("bits", 333, 555), ("headbits", 130, 700),
+            ("bias", 100, 333), ("rowbias", 200, 600), ("bias", 64, 1000),
+        ):
+            turn += 1
+            kind = {"keybits": "bits", "holes": "bits", "headbits": "bits", "rowbias": "bias"}.get(mask, mask)
+            result.append(Case(default(d, kind), 3, 2, (2, 1)[turn % 2], queries, keys, LAYOUTS[turn % 3], mask))
+    for d, n, c, changes in (
+        (128, 80, 3, {}), (64, 128, 3, {}), (64, 192, 2, dict(poly=4)), (72, 192, 2, dict(poly=3, qk_panel=32, v_panel=32)),
+        (128, 128, 2, dict(ordered=False)), (64, 256, 1, {}), (72, 192, 2, dict(qk_panel=16, v_panel=16)),
+        (72, 160, 2, dict(stages=3, qk_panel=32, v_panel=32)),
+    ):
+        for queries, keys in ((333, 1000), (1000, 129), (2000, 4101)):
+            result.append(Case(Kernel(d, n, c, **changes), 2, 4, 4, queries, keys, "token"))
+    for kernel, batch, heads, queries, keys, layout, mask in (
+        (SmallKernel(72, 256, panel=32, stages=1, blocks=1), 2, 16, 256, 256, "fused", "none"),
+        (SmallKernel(72, 256, panel=32, stages=1, blocks=1), 2, 3, 200, 129, "padded", "none"),
+        (SmallKernel(64, 64, blocks=4), 100, 4, 64, 64, "fused", "none"),
+        (SmallKernel(64, 64, blocks=4), 100, 4, 49, 49, "head", "none"),
+        (SmallKernel(64, 64, blocks=4), 7, 4, 64, 30, "padded", "none"),
+        (SmallKernel(72, 64, 16, 4, panel=32), 200, 16, 16, 16, "fused", "none"),
+        (SmallKernel(72, 64, 16, 4, panel=32), 33, 8, 13, 11, "padded", "none"),
+        (SmallKernel(72, 64, 16, 1, panel=16), 33, 5, 16, 16, "token", "none"),
+        (SmallKernel(72, 64, 16, 1, panel=16), 331, 5, 9, 16, "head", "none"),
+        (SmallKernel(72, 64, 16, 1, panel=16, mask="lengths"), 33, 5, 16, 16, "padded", "lengths"),
+        (SmallKernel(64, 64, mask="lengths"), 33, 5, 64, 64, "padded", "lengths"),
+        (SmallKernel(72, 128, panel=32, blocks=2, mask="causal"), 5, 5, 128, 128, "token", "causal"),
+        (SmallKernel(64, 64, 32, 2), 50, 6, 32, 32, "token", "none"),
+        (SmallKernel(64, 64, 32, 1), 51, 6, 27, 31, "token", "none"),
+        (SmallKernel(40, 64, 64, 1, element="F16"), 20, 8, 64, 64, "fused", "none"),
+    ):
+        result.append(Case(kernel, batch, heads, heads, queries, keys, layout, mask))
+    return result
+
+
+def allocate(torch, layout, batch, tokens, heads, d, element):
+    """A (batch, token, head, column) view of random numbers, inside NaN where the layout leaves room."""
+    kind = dict(dtype=element, device="cuda")
+    if layout == "head":
+        return torch.randn((batch, heads, tokens, d), **kind).transpose(1, 2)
+    if layout == "padded":
+        whole = torch.full((batch, tokens + 5, heads + 1, d), float("nan"), **kind)
+        whole[:, :tokens, :heads] = torch.randn((batch, tokens, heads, d), **kind)
+        return whole[:, :tokens, :heads]
+    return torch.randn((batch, tokens, heads, d), **kind)
+
+
+def make_mask(torch, case, attention, folder, k, v, scale):
+    """Kernel arguments, a hidden-score predicate or bias of shape broadcasting to (batch, head, query, key), and a
+    function to run before the kernel."""
+    shape = (case.batch, case.heads, case.queries, case.keys)
+    column = torch.arange(case.keys, device="cuda")
+    if case.mask == "lengths":
+        lengths = torch.randint(1, case.keys + 1, (case.batch,), dtype=torch.int32, device="cuda")
+        lengths[-1] = 0
+        for b, n in enumerate(lengths.tolist()):
+            k[b, n:], v[b, n:] = float("nan"), float("nan")
+        arguments, keep = attention.lengths_arguments(lengths)
+        return arguments, (column >= lengths[:, None])[:, None, None], None, keep
+    if case.mask == "causal":
+        return [], column > torch.arange(case.queries, device="cuda")[:, None], None, None
+    if case.mask in ("bias", "rowbias"):
+        rows = case.queries if case.mask == "bias" else 1
+        element = attention.TORCH_TYPE[case.kernel.element]
+        bias = torch.randn((1, case.heads, rows, case.keys), dtype=element, device="cuda") * 2
+        bias[..., torch.rand(case.keys, device="cuda") < 0.1] = float("-inf")
+        arguments, keep = attention.bias_arguments(bias, shape, scale)
+        return arguments, bias.double(), None, keep
+    if case.mask in ("keybits", "holes"):
+        visible = torch.rand((case.batch, 1, 1, case.keys), device="cuda") < 0.7
+        visible[0, ..., case.keys // 2 :] = False
+        if case.mask == "holes":
+            visible[:, ..., case.keys // 5 : case.keys * 4 // 5] = False
+        visible[-1] = False
+        visible[1] = True
+    else:
+        heads = case.heads if case.mask == "headbits" else 1
+        visible = torch.rand((case.batch, heads, case.queries, case.keys), device="cuda") < 0.5
+        visible[:, :, : case.queries // 2, case.keys // 3 :] = False
+        visible[:, :, -1] = False
+    packed = attention.PackedMask(folder, case.kernel, visible, shape)
+    return packed.arguments, ~visible, packed.pack, packed
+
+
+def reference(torch, q, k, v, scale, mask):
+    q, k, v = (x.transpose(1, 2).double() for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = q @ k.transpose(2, 3) * scale
+    if mask is not None:
+        scores = scores.masked_fill(mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+    top = scores.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    p = (scores - top).exp()
+    out = p @ v.nan_to_num() / p.sum(-1, keepdim=True).clamp_min(1e-300)
+    return out.transpose(1, 2)
+
+
+def run(folder, case):
+    import torch
+
+    import attention_device as attention
+
+    torch.manual_seed(zlib.crc32(str(case).encode()))
+    kernel, d = case.kernel, case.kernel.d
+    element = attention.TORCH_TYPE[kernel.element]
+    if case.layout == "fused" and case.key_heads == case.heads:
+        qkv = torch.randn((case.batch, case.queries, 3, case.heads, d), dtype=element, device="cuda")
+        q, k, v = qkv[:, :, 0], qkv[:, : case.keys, 1], qkv[:, : case.keys, 2]
+    else:
+        q = allocate(torch, case.layout, case.batch, case.queries, case.heads, d, element)
+        k = allocate(torch, case.layout, case.batch, case.keys, case.key_heads, d, element)
+        v = allocate(torch, case.layout, case.batch, case.keys, case.key_heads, d, element)
+    scale = d**-0.5 * (1.5 if case.mask == "none" else 1.0)
+    arguments, mask, before, keep = [], None, None, None
+    if case.mask != "none":
+        arguments, mask, before, keep = make_mask(torch, case, attention, folder, k, v, scale)
+
+    whole = torch.full((case.batch, case.queries + 3, case.heads, d + 8), 12345.0, dtype=element, device="cuda")
+    out = whole[:, : case.queries, :, :d]
+    launch = attention.Attention(folder, kernel).bind(q, k, v, out, arguments, scale)
+    runs = []
+    for _ in range(2):
+        out.fill_(float("nan"))
+        if before:
+            before()
+        launch()
+        torch.cuda.synchronize()
+        runs.append(out.clone())
+    expected = reference(torch, q, k, v, scale, mask)
+    error = (runs[0].double() - expected).norm() / expected.norm()
+    result = {"job": str(case), "rel": float(error) if bool(error == error) else 9.0}
+    if not torch.isfinite(runs[0]).all():
+        bad = (~torch.isfinite(runs[0])).nonzero()
+        result["error"] = f"{len(bad)} values not finite, first at {bad[0].tolist()}"
+    elif result["rel"] > TOLERANCE[kernel.element]:
+        rows = (runs[0].double() - expected).norm(dim=3) / (expected.norm(dim=3) + 1e-9)
+        worst = rows.flatten().argmax()
+        result["error"] = f"relative L2 {result['rel']:.2e}, worst row {rows.flatten()[worst]:.2e} at {int(worst)}"
+    elif not torch.equal(runs[0], runs[1]):
+        result["error"] = "two runs differ"
+    elif not ((whole[:, case.queries :] == 12345.0).all() and (whole[..., d:] == 12345.0).all()):
+        result["error"] = "wrote outside of the output"
+    elif mask is not None and mask.dtype == torch.bool:
+        dead = mask.expand(case.batch, case.heads, case.queries, case.keys).all(-1).transpose(1, 2)
+        if not (runs[0][dead] == 0).all():
+            result["error"] = "a row without keys is not 0"
+    return result

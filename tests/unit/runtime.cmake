@@ -1,0 +1,34 @@
+# Unit tests of the runtime. Included from tests/CMakeLists.txt, so paths start there.
+add_library(ditc_test_kernels MODULE unit/runtime_kernels.c)
+
+add_executable(ditc_runtime_test
+  unit/RuntimeFixture.cpp unit/cache_test.cpp unit/compare_test.cpp unit/ditc_run_test.cpp
+  unit/host_device_test.cpp unit/package_test.cpp unit/plan_test.cpp unit/request_test.cpp unit/session_test.cpp)
+target_link_libraries(ditc_runtime_test PRIVATE ditc_runtime nlohmann_json::nlohmann_json GTest::gtest_main)
+
+# The C API is tested through the shared library that is deployed.
+add_executable(ditc_c_api_test unit/RuntimeFixture.cpp unit/c_api_calls.c unit/c_api_test.cpp)
+set_source_files_properties(unit/c_api_calls.c PROPERTIES COMPILE_OPTIONS "-std=c99;-pedantic;-Werror")
+target_link_libraries(ditc_c_api_test PRIVATE ditrt ditc_runtime nlohmann_json::nlohmann_json GTest::gtest_main)
+
+foreach(test ditc_runtime_test ditc_c_api_test)
+  target_include_directories(${test} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/runtime/include)
+  target_compile_definitions(${test} PRIVATE DITC_TEST_KERNELS="$<TARGET_FILE:ditc_test_kernels>"
+                                             DITC_RUN="$<TARGET_FILE:ditc-run>")
+  add_dependencies(${test} ditc_test_kernels ditc-run)
+endforeach()
+gtest_discover_tests(ditc_runtime_test TEST_PREFIX runtime. DISCOVERY_TIMEOUT 60)
+gtest_discover_tests(ditc_c_api_test TEST_PREFIX c-api. DISCOVERY_TIMEOUT 60)
+
+# What is deployed must start on a machine that has neither a compiler, CUDA nor a BLAS.
+foreach(deployed ditc-run ditrt)
+  add_test(NAME links-${deployed} COMMAND ldd $<TARGET_FILE:${deployed}>)
+  set_tests_properties(links-${deployed} PROPERTIES FAIL_REGULAR_EXPRESSION
+    "MLIR;LLVM;libcu;libnv;blas;mkl;torch;python;libfmt;not found")
+endforeach()
+add_test(NAME exports-ditrt COMMAND sh -c "! nm -D --defined-only $<TARGET_FILE:ditrt> | grep -v ' ditc_'")
+
+# The C program in docs/runtime.md compiles against the header as it is.
+set(example_command [[awk '/^```c$/{on=1;next}/^```$/{on=0}on' "$1" | "$2" -std=c99 -pedantic -Wall -Werror -fsyntax-only "-I$3" -x c -]])
+add_test(NAME docs-runtime-example COMMAND sh -c "${example_command}" sh
+  ${CMAKE_SOURCE_DIR}/docs/runtime.md ${CMAKE_C_COMPILER} ${CMAKE_SOURCE_DIR}/runtime/include)

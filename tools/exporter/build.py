@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the model that is exported: with random weights, from a checkpoint, or without weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from exporter.errors import UsageError
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
+def model_class(name: str) -> type[nn.Module]:
+    """A transformer class of diffusers by its name."""
+    import diffusers
+    found = getattr(diffusers, name, None)
+    if found is None or not hasattr(found, "from_config"):
+        raise UsageError(f"diffusers {diffusers.__version__} has no model class '{name}'")
+    return found
+
+
+def random_model(class_name: str, config: dict[str, Any], dtype: torch.dtype, seed: int) -> nn.Module:
+    """A model with random weights in which every layer matters (see `randomise`)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = randomise(_construct(class_name, config))
+    return cast_weights(model, dtype).eval()
+
+
+def checkpoint_model(folder: Path, dtype: torch.dtype) -> nn.Module:
+    """The transformer of a diffusers checkpoint: its folder, or that of a pipeline with a `transformer` folder."""
+    import diffusers
+    if not (folder / "config.json").is_file() and (folder / "transformer" / "config.json").is_file():
+        folder = folder / "transformer"
+    if not (folder / "config.json").is_file():
+        raise UsageError(f"{folder}: no config.json here; give the folder of a diffusers transformer or pipeline")
+    return diffusers.AutoModel.from_pretrained(folder, torch_dtype=dtype, local_files_only=True).eval()
+
+
+def weightless_model(class_name: str, config: dict[str, Any], dtype: torch.dtype) -> tuple[nn.Module, FakeTensorMode]:
+    """A model whose parameters take no memory. Buffers and tables are computed: the graph needs them.
+
+    Arguments of the export must be made with `fake`, using the mode that is returned."""
+    with _parameters_on_meta():
+        model = cast_weights(_construct(class_name, config), dtype)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                with mode:
+                    empty = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
+                module._parameters[name] = nn.Parameter(empty, requires_grad=False)
+    return model.eval(), mode
+
+
+def fake(tree: Any, mode: FakeTensorMode) -> Any:
+    """The same arguments without their numbers."""
+    return pytree.tree_map(lambda leaf: mode.from_tensor(leaf) if isinstance(leaf, Tensor) else leaf, tree)
+
+
+def randomise(model: nn.Module) -> nn.Module:
+    """Replaces what was initialised to a constant: gates and output layers at 0 would hide whole blocks.
+
+    Norm weights become about 1, biases small, matrices and tables of the size that keeps a signal's size."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.numel() > 1 and (parameter != parameter.flatten()[0]).any():
+                continue
+            noise = torch.randn(parameter.shape)
+            if parameter.numel() and parameter.flatten()[0] == 1:
+                parameter.copy_(1 + 0.1 * noise)
+            elif parameter.dim() <= 1:
+                parameter.copy_(0.05 * noise)
+            else:
+                parameter.copy_(noise / max(1, parameter[0].numel()) ** 0.5)
+    return model
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Casts parameters and persistent buffers as `from_pretrained` does: without those that diffusers keeps in f32."""
+    if dtype == torch.float32:
+        return model
+    kept = getattr(model, "_keep_in_fp32_modules", None) or []
+    saved = set(model.state_dict())
+    for prefix, module in model.named_modules():
+        for table in (module._parameters, module._buffers):
+            for name, value in table.items():
+                path = f"{prefix}.{name}" if prefix else name
+                if value is None or path not in saved or value.dtype != torch.float32:
+                    continue
+                if not any(part in path.split(".") for part in kept):
+                    cast = value.detach().to(dtype)
+                    table[name] = nn.Parameter(cast, requires_grad=False) if table is module._parameters else cast
+    return model
+
+
+def float32_twin(model: nn.Module) -> nn.Module:
+    """A copy that computes in float32 with the same, already rounded, weights."""
+    twin = copy.deepcopy(model)
+    for module in twin.modules():
+        for table in (module._parameters, module._buffers):
+            for name, value in table.items():
+                if value is not None and value.dtype in (torch.bfloat16, torch.float16):
+                    cast = value.detach().float()
+                    table[name] = nn.Parameter(cast, requires_grad=False) if table is module._parameters else cast
+    return twin.eval()
+
+
+def _construct(class_name: str, config: dict[str, Any]) -> nn.Module:
+    """Calls the constructor; says which options it does not know."""
+    try:
+        return model_class(class_name)(**{key: value for key, value in config.items() if not key.startswith("_")})
+    except TypeError as error:
+        raise UsageError(f"{class_name} does not take this configuration: {error}") from error
+
+
+@contextmanager
+def _parameters_on_meta() -> Iterator[None]:
+    """Inside, parameters get no memory; buffers do."""
+    register = nn.Module.register_parameter
+
+    def on_meta(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(module, name, None if parameter is None else nn.Parameter(parameter.to("meta"), requires_grad=False))
+
+    with mock.patch.object(nn.Module, "register_parameter", on_meta):
+        yield

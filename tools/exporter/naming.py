@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of a program's inputs and outputs, as the user wrote them.
+
+A leaf of the arguments is called by its path: `hidden_states`, `added_cond_kwargs.text_embeds`, `states.0`.
+A leaf of the result is called `output` (one tensor), `output.0` (tuple or list), or by its keys (dict).
+ditc gives the same names to the inputs and outputs of a package.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils import _pytree as pytree
+
+Leaves = dict[str, Any]
+
+
+def _text(key: Any) -> str:
+    """One step of a pytree path: an index, a dict key or a field name."""
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def name_inputs(forward: Callable, args: tuple, kwargs: dict[str, Any]) -> Leaves:
+    """Flattens the arguments of `forward` into name -> leaf. Positional ones are called by their parameter."""
+    parameters = list(inspect.signature(forward).parameters)
+    leaves: Leaves = {}
+    for path, leaf in pytree.tree_flatten_with_path((args, kwargs))[0]:
+        kind, first, *rest = path
+        head = parameters[first.idx] if kind.idx == 0 else first.key
+        leaves[".".join([head, *map(_text, rest)])] = leaf
+    return leaves
+
+
+def name_outputs(result: Any) -> Leaves:
+    """Flattens what a model returned into name -> leaf."""
+    leaves: Leaves = {}
+    for path, leaf in pytree.tree_flatten_with_path(result)[0]:
+        steps = [_text(key) for key in path]
+        if not isinstance(result, dict):
+            steps.insert(0, "output")
+        leaves[".".join(steps)] = leaf
+    return leaves

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The subcommands of ditc-run: options as plain structs, so that the parser lives in one file, and one
+// function each that does the work. All return the exit status (0, or 1 when a check failed) and throw
+// Error for everything else.
+#pragma once
+
+#include "runtime/Plan.h"
+#include "runtime/Session.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ditc::run {
+
+/// What run and bench have in common.
+struct SessionArgs {
+  std::string package;
+  std::string bucket;
+  std::string device = "host";
+  std::vector<std::string> weights;
+  unsigned threads = 0;
+  bool skipWeightCheck = false;
+  bool json = false;
+};
+
+struct RunArgs : SessionArgs {
+  std::string inputs, outputs, check;
+  double tolerance = 1e-3;
+  unsigned repeat = 1;
+  bool poison = false;
+};
+
+struct BenchArgs : SessionArgs {
+  std::string inputs; ///< empty: made up from a fixed seed
+  unsigned repeat = 10;
+  unsigned warmup = 1;
+  unsigned top = 30; ///< rows to print; 0: all
+};
+
+struct InfoArgs {
+  std::string package;
+  bool verify = false;
+  bool listWeights = false;
+  bool json = false;
+};
+
+enum class CacheAction { List, Verify, Prune, Clear };
+
+struct CacheArgs {
+  CacheAction action = CacheAction::List;
+  std::optional<uint64_t> maxBytes; ///< prune; default: the limit of the cache
+  bool json = false;
+};
+
+int runCommand(const RunArgs &args);
+int benchCommand(const BenchArgs &args);
+int infoCommand(const InfoArgs &args);
+int cacheCommand(const CacheArgs &args);
+
+//===-- shared pieces ---------------------------------------------------------------------------------===//
+
+std::shared_ptr<Session> openSession(const SessionArgs &args);
+/// Notes about a session that do not stop a run: weights in the files that the package does not know.
+std::vector<std::string> notesOf(const Session &session);
+/// Memory for each port, zeroed.
+std::map<std::string, HostTensor> allocate(const std::vector<PortDesc> &ports);
+std::vector<TensorRef> refsTo(const std::map<std::string, HostTensor> &tensors);
+double medianOf(std::vector<double> values);
+/// "1.50 GiB", "12.3 ms"
+std::string formatBytes(uint64_t bytes);
+std::string formatSeconds(double seconds);
+
+} // namespace ditc::run

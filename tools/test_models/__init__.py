@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's own small models, grouped by theme. Each module has `models() -> list[TestModel]`.
+
+A module that tests operations returns a dict with one entry per operation, so that a failing comparison
+names the operation.
+"""
+
+from test_models import (attention, complexes, convolutions, indexing, inplace, matmuls, norms, pointwise, reductions,
+                         structure, transformers, views)
+
+GROUPS = [transformers.models, pointwise.models, reductions.models, views.models, indexing.models, norms.models, convolutions.models,
+          matmuls.models, attention.models, complexes.models, inplace.models, structure.models]
