@@ -4,7 +4,8 @@
 // emission of kernels and the package after.
 #include "compiler/Pipeline.h"
 
-#include "passes/Passes.h"
+#include "codegen/templates/hopper/Catalogue.h"
+#include "passes/GroupKernels.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -28,14 +29,20 @@ static void buildSpecialise(OpPassManager &pm, const CompileOptions &) {
 
 /// One op = one launch, a library call, or a free view.
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
-  pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
   simplify(pm);
+  pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
+  pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // chains: one pass over memory
+  pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  auto catalogue = std::make_shared<const Catalogue>(hopperCatalogue());
+  pm.addNestedPass<func::FuncOp>(createGroupKernels(catalogue)); // what one launch computes
 }
 
 /// Buffers at fixed offsets, launches in order.
-static void buildPlan(OpPassManager &pm, const CompileOptions &) {
+static void buildPlan(OpPassManager &pm, const CompileOptions &options) {
+  pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
   simplify(pm);
+  pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // bias and casts join the maps beside them
   pm.addPass(createLowerToPlan());
   pm.addPass(createPlanMemory());
 }

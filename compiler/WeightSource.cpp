@@ -25,7 +25,11 @@ WeightSource::WeightSource(const std::vector<Pt2Archive> &archives, const std::v
 
 void WeightSource::addArchive(const Pt2Archive &archive) {
   hashes.push_back(archive.contentHash());
-  for (const auto &[name, tensor] : archive.weights()) {
+  std::map<std::string, StoredTensor> tensors = archive.weights();
+  for (const auto &[name, tensor] : archive.constants()) // tables without bytes come with the weights
+    if (!tensor.hasBytes())
+      tensors.try_emplace(name, tensor);
+  for (const auto &[name, tensor] : tensors) {
     auto [entry, isNew] = declared.try_emplace(name, tensor);
     if (isNew)
       continue;

@@ -189,7 +189,8 @@ private:
     bool changed = true;
     while (changed) {
       changed = false;
-      for (Operation *op : llvm::reverse(SmallVector<Operation *>(graph.cluster(id).ops))) {
+      SmallVector<Operation *> ops = graph.cluster(id).ops;
+      for (Operation *op : llvm::reverse(ops)) {
         if (!dit::isViewOp(op) || readInside(op, id) || !readOutside(op->getOperand(0), id))
           continue;
         graph.release(op);

@@ -22,6 +22,10 @@ def FuseMaps : Pass<"ditc-fuse-maps", "::mlir::func::FuncOp"> {
   let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
 }
 
+def SinkConcats : Pass<"ditc-sink-concats", "::mlir::func::FuncOp"> {
+  let summary = "work on joined text and image tokens moves onto the parts, up to the attention";
+}
+
 def GroupKernels : Pass<"ditc-group-kernels", "::mlir::func::FuncOp"> {
   let summary = "decides which operations one launch computes, as the catalogue's templates allow";
   let constructor = "nullptr"; // takes the catalogue: passes/GroupKernels.h

@@ -41,12 +41,16 @@ public:
 
 private:
   struct State;
+  static ZipReader fromRange(std::shared_ptr<const class MappedFile> file, uint64_t offset, uint64_t size,
+                             const std::string &label);
+
   std::shared_ptr<const State> state;
 };
 
 /// Writes a stored zip: payloads 64-byte aligned, fixed time stamps, entries in call order, so equal
 /// input gives equal bytes. Writes to a temporary file beside `path`, renamed by `finish`; a writer that
-/// is destroyed before leaves nothing behind.
+/// is destroyed before leaves nothing behind. Throws Error (Input) when the file cannot be written, or for a
+/// member name that ZipReader would refuse or that is there already.
 class ZipWriter {
 public:
   explicit ZipWriter(const std::string &path);

@@ -18,6 +18,7 @@ def main() -> int:
     try:
         if chosen.list:
             from exporter.recipes import table
+
             print(table())
             return 0
         job = options.job_of(chosen)
@@ -25,8 +26,10 @@ def main() -> int:
     except UsageError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
-    print(f"{job.folder}: {notes['class']}, {notes['parameters'] / 1e6:.1f} M parameters in {notes['dtype']}, "
-          f"{sum(notes['ops'].values())} operations")
+    print(
+        f"{job.folder}: {notes['class']}, {notes['parameters'] / 1e6:.1f} M parameters in {notes['dtype']}, "
+        f"{sum(notes['ops'].values())} operations"
+    )
     for name, error in notes.get("eager_error", {}).items():
         print(f"  {name}: {notes['dtype']} differs from float32 by {error:.2%}")
     return 0

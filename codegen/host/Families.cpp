@@ -38,6 +38,12 @@ std::string variantOf(MemRefType type) {
   return isFloat(type) ? "f32" : "i64";
 }
 
+/// Templates convert between floats, or between integers and booleans, but not from one group to the other.
+void expectSameGroup(KernelReader &r, ArrayRef<unsigned> args) {
+  for (unsigned i : args)
+    r.expect(isFloat(r.type(i)) == isFloat(r.type(args[0])), "argument " + llvm::Twine(i) + " and argument " + llvm::Twine(args[0]) + " must both be floating point or both be integers");
+}
+
 /// Loops that a nest of the descriptor holds; too many are an error.
 Nest nestOf(KernelReader &r, StridedLoops loops) {
   loops = simplified(std::move(loops));
@@ -90,6 +96,7 @@ TemplateCall norm(KernelReader &r) {
   MemRefType x = r.type(0), out = r.type(r.numArgs() - 1);
   int64_t rank = x.getRank(), axes = r.integer("axes");
   r.expect(isFloat(x) && isFloat(out) && out.getShape() == x.getShape(), "a norm needs floating-point arguments of one shape");
+  expectSameGroup(r, {0, r.numArgs() - 1, 1, r.numArgs() - 2});
   r.expect(axes >= 1 && axes <= rank, "normalises " + llvm::Twine(axes) + " of " + llvm::Twine(rank) + " dimensions");
   r.expect(r.word("kind") == "layer" || r.word("kind") == "rms", "unknown kind '" + r.word("kind") + "'");
   if (r.failed())
@@ -107,13 +114,14 @@ TemplateCall norm(KernelReader &r) {
   d.count = elementCount(inner);
   d.inner = nestOf(r, inner);
   d.rows = nestOf(r, loopsOver({x, out}, ArrayRef(dims).drop_back(axes)));
-  return call("norm", "ditc_norm_" + variantOf(x), d);
+  return call("norm", (d.count <= kNormRow ? "ditc_norm_short_" : "ditc_norm_long_") + variantOf(x), d);
 }
 
 TemplateCall reduce(KernelReader &r) {
   r.expectArgs(2);
   MemRefType in = r.type(0), out = r.type(1);
   r.expectRank(1, in.getRank());
+  expectSameGroup(r, {0, 1});
   llvm::SmallVector<int64_t> axes = r.integers("axes"), kept;
   for (int64_t axis : axes)
     r.expect(axis >= 0 && axis < in.getRank(), "axis " + llvm::Twine(axis) + " is outside rank " + llvm::Twine(in.getRank()));
@@ -128,7 +136,8 @@ TemplateCall reduce(KernelReader &r) {
   d.count = elementCount(reduced);
   d.reduced = nestOf(r, reduced);
   d.kept = nestOf(r, loopsOver({in, out}, kept));
-  return call("reduce", "ditc_reduce_" + variantOf(in), d);
+  static constexpr llvm::StringLiteral kFunctions[] = {"sum", "sum", "prod", "max", "min", "max", "min"}; // by ReduceCode
+  return call("reduce", ("ditc_reduce_" + kFunctions[d.kind] + "_").str() + variantOf(in), d);
 }
 
 /// arg_reduce, scan and sort: `function` along one axis of argument 0.
@@ -138,6 +147,11 @@ TemplateCall alongAxis(KernelReader &r, llvm::StringRef function, bool hasKind) 
   int64_t axis = axisOf(r);
   for (unsigned i = 1; i < args; ++i)
     r.expectRank(i, r.type(0).getRank());
+  if (function == "scan")
+    expectSameGroup(r, {0, 1});
+  else
+    r.expect(r.type(args - 1).getElementType().isInteger(64), "positions are i64");
+  r.expect(function != "sort" || r.type(1).getElementType() == r.type(0).getElementType(), "a sort keeps the type");
   if (r.failed())
     return {};
   AxisDescriptor d{};
@@ -211,7 +225,8 @@ TemplateCall conv(KernelReader &r) {
   r.expect(rank >= 3 && rank <= 5, "a convolution has 1 to 3 spatial dimensions, not " + llvm::Twine(rank - 2));
   r.expectRank(1, rank);
   r.expectRank(2 + hasBias, rank);
-  r.expect(isFloat(in) && isFloat(filter) && isFloat(out), "a convolution needs floating-point arguments");
+  r.expect(isFloat(in), "a convolution needs floating-point arguments");
+  expectSameGroup(r, {0, 1, 2, 2u + hasBias});
   ConvDescriptor d{};
   d.groups = r.integer("groups");
   llvm::SmallVector<int64_t> steps = r.integers("strides"), low = r.integers("padding_low"), dilations = r.integers("dilations");
@@ -248,6 +263,7 @@ TemplateCall matmul(KernelReader &r) {
   r.expect(rank >= 2, "a product needs rank 2 or more");
   r.expectRank(0, rank);
   r.expectRank(1, rank);
+  expectSameGroup(r, {0, 1, 2});
   if (r.failed())
     return {};
   MatmulDescriptor d{};

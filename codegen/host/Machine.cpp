@@ -115,7 +115,7 @@ llvm::Expected<llvm::SmallVector<char, 0>> Machine::compile(llvm::Module &module
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager passes;
-  if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
     return llvm::createStringError("LLVM emits no object files for " + name.triple);
   passes.run(module);
   return object;

@@ -40,6 +40,13 @@ static llvm::Error linkLibrary(llvm::Module &module, llvm::StringRef library) {
   return llvm::Error::success();
 }
 
+/// A template that several kernels use is compiled once; one that a single kernel uses is specialised to its shapes by
+/// inlining. Without this, LLVM would make a copy for every kernel, and compile time would grow with their number.
+static void keepShared(llvm::Function &function) {
+  function.addFnAttr(llvm::Attribute::NoInline);
+  function.addFnAttr(llvm::Attribute::NoDuplicate);
+}
+
 llvm::Error linkTemplates(llvm::Module &module, const std::set<std::string> &libraries) {
   std::set<std::string> kernels;
   for (const llvm::Function &function : module)
@@ -51,9 +58,13 @@ llvm::Error linkTemplates(llvm::Module &module, const std::set<std::string> &lib
   if (!libraries.empty()) // every template reads and writes through these
     if (llvm::Error error = linkLibrary(module, "blocks"))
       return error;
-  for (llvm::Function &function : module)
-    if (!function.isDeclaration() && !kernels.count(function.getName().str()))
-      function.setLinkage(llvm::Function::InternalLinkage);
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration() || kernels.count(function.getName().str()))
+      continue;
+    function.setLinkage(llvm::Function::InternalLinkage);
+    if (!function.hasOneUse())
+      keepShared(function);
+  }
   return llvm::Error::success();
 }
 

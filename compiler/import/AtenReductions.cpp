@@ -69,6 +69,24 @@ static Results countNonzero(OpContext &op) {
   return {op.emit.reduce(dit::ReduceKind::Sum, self, axesOf(op, "dim", Emit::rankOf(self)), false, op.resultElement())};
 }
 
+/// A sum that skips NaN.
+static Results nanSum(OpContext &op) {
+  Value self = op.tensor("self");
+  Type element = op.resultElement();
+  Value numbers = elementwise(op.emit, Operand{self, {}}, dit::computeType(element), element,
+                              [](ArrayRef<Num> x) { return x[0].isFloat() ? select(isNan(x[0]), x[0].constant(0.0), x[0]) : x[0]; });
+  return {op.emit.reduce(dit::ReduceKind::Sum, numbers, axesOf(op, "dim", Emit::rankOf(self)), op.flag("keepdim", false), element)};
+}
+
+/// The sum of the diagonal of a matrix: every (columns + 1)-th element.
+static Results trace(OpContext &op) {
+  Value self = op.tensor("self");
+  int64_t rows = Emit::shapeOf(self)[0], columns = Emit::shapeOf(self)[1], count = std::min(rows, columns);
+  Value flat = op.emit.view(self, {rows * columns});
+  Value diagonal = op.emit.slice(flat, 0, 0, count * (columns + 1), columns + 1);
+  return {op.emit.reduce(dit::ReduceKind::Sum, diagonal, {}, false, op.resultElement())};
+}
+
 //===-- Moments and norms -------------------------------------------------------------------------===//
 
 /// The number that torch subtracts from the count: `unbiased` (default true) or `correction` (None is 1).
@@ -197,6 +215,54 @@ static OpImport scan(dit::ReduceKind kind) {
   };
 }
 
+/// Differences of neighbours along a dimension, n times over.
+static Results difference(OpContext &op) {
+  Value value = op.tensor("self");
+  int64_t dim = normaliseDim(op.integer("dim", -1), Emit::rankOf(value));
+  std::vector<Value> parts;
+  for (Value part : {op.optionalTensor("prepend"), value, op.optionalTensor("append")})
+    if (part)
+      parts.push_back(part);
+  value = op.emit.concat(parts, dim);
+  for (int64_t n = op.integer("n", 1); n > 0; --n) {
+    int64_t size = Emit::shapeOf(value)[dim];
+    value = op.emit.sub(op.emit.slice(value, dim, 1, size), op.emit.slice(value, dim, 0, size - 1), Emit::elementOf(value));
+  }
+  return {value};
+}
+
+/// Running extremes and where they are, by steps that double: after step s, each place knows the extreme
+/// of the 2s places before it. The later of equal elements wins, and NaN stays, as in torch.
+static OpImport runningExtreme(bool largest) {
+  return [largest](OpContext &op) -> Results {
+    Emit &emit = op.emit;
+    Value self = atLeastOneDim(emit, op.tensor("self")), values = self;
+    int64_t dim = normaliseDim(op.integer("dim"), Emit::rankOf(self)), size = Emit::shapeOf(self)[dim];
+    SmallVector<int64_t> shape(Emit::rankOf(self), 1), low(shape.size(), 0), none(low);
+    shape[dim] = size;
+    Value places = emit.expand(emit.integers(shape, llvm::to_vector(llvm::seq<int64_t>(0, size))), Emit::shapeOf(self));
+    Type compute = dit::computeType(Emit::elementOf(self)), index = emit.builder().getI64Type();
+    auto keepsOwn = [&](ArrayRef<Num> x) { // own value, earlier value, is there an earlier one?
+      Num better = largest ? x[0] >= x[1] : x[0] <= x[1];
+      return !x[2] | (x[0].isFloat() ? isNan(x[0]) | (!isNan(x[1]) & better) : better);
+    };
+    for (int64_t step = 1; step < size; step *= 2) {
+      low[dim] = step;
+      auto earlier = [&](Value value) { return emit.pad(emit.slice(value, dim, 0, size - step), low, none, Scalar::of(int64_t{0})); };
+      std::vector<int64_t> present(size);
+      std::fill(present.begin() + step, present.end(), 1);
+      Operand own{values, {}}, before{earlier(values), {}}, exists{emit.cast(emit.integers(shape, present), emit.builder().getI1Type()), {}, emit.builder().getI1Type()};
+      Value keeps = elementwise(emit, {own, before, exists}, compute, emit.builder().getI1Type(), keepsOwn);
+      Operand choice{keeps, {}, emit.builder().getI1Type()};
+      auto chosen = [](ArrayRef<Num> x) { return select(x[0], x[1], x[2]); };
+      values = elementwise(emit, {choice, own, before}, compute, Emit::elementOf(self), chosen);
+      places = elementwise(emit, {choice, Operand{places, {}}, Operand{earlier(places), {}}}, index, index, chosen);
+    }
+    ArrayRef<int64_t> result = op.resultType().getShape();
+    return {emit.view(values, result), emit.view(places, result)};
+  };
+}
+
 struct Sorted {
   Value values, indices;
   int64_t dim;
@@ -224,6 +290,20 @@ static Results topK(OpContext &op) {
   int64_t k = op.integer("k");
   ArrayRef<int64_t> shape = op.resultType().getShape();
   return {op.emit.view(op.emit.slice(sorted.values, sorted.dim, 0, k), shape), op.emit.view(op.emit.slice(sorted.indices, sorted.dim, 0, k), shape)};
+}
+
+/// The k-th smallest and where it is.
+static Results kthValue(OpContext &op) {
+  Sorted sorted = sortLines(op, /*descending=*/false);
+  int64_t k = op.integer("k");
+  ArrayRef<int64_t> shape = op.resultType().getShape();
+  return {op.emit.view(op.emit.slice(sorted.values, sorted.dim, k - 1, k), shape), op.emit.view(op.emit.slice(sorted.indices, sorted.dim, k - 1, k), shape)};
+}
+
+static Results sortRows(OpContext &op) {
+  Value self = atLeastOneDim(op.emit, op.tensor("self"));
+  auto sort = dit::SortOp::create(op.emit.builder(), self.getType(), Emit::typeOf(self).clone(op.emit.builder().getI64Type()), self, 0, /*descending=*/false);
+  return {op.emit.view(sort.getValues(), op.resultType().getShape())};
 }
 
 std::vector<OpRow> atenReductions() {
@@ -259,6 +339,13 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.sort.default", "aten.sort.stable"}, sort);
   rows.row({"aten.argsort.default", "aten.argsort.stable"}, argSort);
   rows.row({"aten.topk.default"}, topK);
+  rows.row({"aten.kthvalue.default"}, kthValue);
+  rows.row({"aten.msort.default"}, sortRows);
+  rows.row({"aten.cummax.default"}, runningExtreme(true));
+  rows.row({"aten.cummin.default"}, runningExtreme(false));
+  rows.row({"aten.diff.default"}, difference);
+  rows.row({"aten.nansum.default"}, nanSum);
+  rows.row({"aten.trace.default"}, trace);
   return rows.take();
 }
 

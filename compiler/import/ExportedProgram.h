@@ -41,8 +41,9 @@ struct TensorMeta {
 
 /// A sym_int/sym_float/sym_bool value: an expression, or a constant when `expr` is null.
 struct SymScalar {
-  SymValue value = int64_t{0};
+  SymValue value = int64_t{0}; ///< the constant, or the hint of the export when `hasHint`
   SymExprPtr expr;
+  bool hasHint = true;
 };
 
 struct Graph;
@@ -120,6 +121,7 @@ struct OutputSpec {
   Kind kind = Kind::UserOutput;
   Argument value;
   std::string userName; ///< "output", "output.0", "sample": from out_spec
+  std::string target;   ///< of a mutation: FQN of the buffer or parameter, or the user input's value name
 };
 
 struct SymRange {

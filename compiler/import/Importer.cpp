@@ -162,17 +162,18 @@ Value Importer::pinnedValue(const InputSpec &spec, const HostTensor &tensor) {
 }
 
 Value Importer::storedConstant(const InputSpec &spec, RankedTensorType type) {
-  auto stored = archive.constants().find(spec.fqn);
-  if (stored == archive.constants().end())
-    stored = archive.weights().find(spec.fqn);
-  if (stored == archive.constants().end() || stored == archive.weights().end() || !stored->second.hasBytes())
-    fail("constant '{}' has no bytes in '{}'; ditc needs the values of constants when it compiles: export with real weights", spec.fqn,
-         archive.path());
+  const StoredTensor *stored = nullptr;
+  for (const auto *tensors : {&archive.constants(), &archive.weights()})
+    if (auto entry = tensors->find(spec.fqn); !stored && entry != tensors->end())
+      stored = &entry->second;
+  // A graph-only export has tables without values: they come with the weights.
+  if (!stored || !stored->hasBytes())
+    return dit::WeightOp::create(builder, type, spec.fqn);
   const TensorMeta &meta = metaOf(spec.valueName);
-  if (stored->second.dtype != meta.dtype || stored->second.sizes != sizesOf(meta))
-    fail("constant '{}' is stored as {} [{}], the graph uses {} [{}]", spec.fqn, nameOf(stored->second.dtype),
-         fmt::join(stored->second.sizes, ", "), nameOf(meta.dtype), fmt::join(sizesOf(meta), ", "));
-  std::vector<uint8_t> bytes = readContiguous(stored->second);
+  if (stored->dtype != meta.dtype || stored->sizes != sizesOf(meta))
+    fail("constant '{}' is stored as {} [{}], the graph uses {} [{}]", spec.fqn, nameOf(stored->dtype),
+         fmt::join(stored->sizes, ", "), nameOf(meta.dtype), fmt::join(sizesOf(meta), ", "));
+  std::vector<uint8_t> bytes = readContiguous(*stored);
   return emit.constant(elementsOf(type, ArrayRef<char>(reinterpret_cast<const char *>(bytes.data()), bytes.size())));
 }
 

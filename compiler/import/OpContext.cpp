@@ -246,6 +246,8 @@ bool OpContext::resultIsComplex(size_t i) const { return ditc::isComplex(importe
 
 RankedTensorType OpContext::resultType(size_t i) const { return importer.typeOf(importer.metaOf(resultArgument(node, i).text)); }
 
+Type OpContext::resultElement(size_t i) const { return emit.elementType(importer.metaOf(resultArgument(node, i).text).dtype); }
+
 size_t OpContext::resultCount() const { return flatOutputs(node).size(); }
 
 const std::string &OpContext::torchVersion() const { return importer.exportedProgram().torchVersion; }

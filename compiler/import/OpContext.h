@@ -67,7 +67,7 @@ public:
 
   /// Type of result `i` as the export recorded it (real with a trailing 2 when complex).
   RankedTensorType resultType(size_t i = 0) const;
-  Type resultElement(size_t i = 0) const { return resultType(i).getElementType(); }
+  Type resultElement(size_t i = 0) const; ///< known even where a size is not yet
   size_t resultCount() const; ///< of all results, absent ones included; of a Tensor[] result: its length
 
   const std::string &torchVersion() const;

@@ -33,8 +33,9 @@ struct StoredTensor {
 /// What the archive holds. Throws Error (Input) from `open` for everything that is wrong with a file.
 class Pt2Archive {
 public:
-  /// Opens `path`: layout A, B or C, decided by the members present.
-  static Pt2Archive open(const std::string &path);
+  /// Opens `path`: layout A, B or C, decided by the members present. `modelName` chooses among several
+  /// models; empty: the one called "model", or the only one.
+  static Pt2Archive open(const std::string &path, const std::string &modelName = {});
 
   char layout() const;                   ///< 'A', 'B' or 'C'
   const std::string &path() const;
@@ -50,7 +51,8 @@ public:
   /// FQNs whose payload cannot be read (tensor subclass, script object) -> why. Reported only when used.
   const std::map<std::string, std::string> &unreadable() const;
 
-  /// Hash (32 hex digits) of the program, the tensor index and every member's name, size and CRC.
+  /// Hash (32 hex digits) of the program and every member's name, size and CRC. Members whose CRC was
+  /// not computed are hashed by content.
   const std::string &contentHash() const;
 
 private:

@@ -40,6 +40,7 @@ private:
   std::string reasonAgainstItem(const Node &node, const Graph &graph, const Names &names) const;
   std::string reasonAgainstOperands(const Node &node, const Names &names) const;
   std::string reasonAgainstLeaf(const InputSpec &spec) const;
+  bool readsByUnknownMask(const Node &node, const Graph &graph, const Names &names) const;
   bool allConstant(const Node &node, const Names &names) const;
   void report(const Node &node, std::string reason) { found.push_back({std::string(shortTarget(node.target)), node.modulePath, node.name, std::move(reason)}); }
 
@@ -172,15 +173,17 @@ static bool isTrainingDropout(const Node &node) {
   return train && train->kind == Kind::Bool && train->flag && p && p->number != 0;
 }
 
-/// x[mask] as a value has as many elements as the mask has ones.
-static bool readsByMask(const Node &node, const Graph &graph) {
+/// x[mask] as a value has as many elements as the mask has ones, which is unknown unless the mask is constant.
+bool Scan::readsByUnknownMask(const Node &node, const Graph &graph, const Names &names) const {
   std::string_view target = shortTarget(node.target);
   const Argument *indices = node.find("indices");
-  if (!target.starts_with("aten.index.Tensor") || !indices)
+  if (!indices || (target != "aten.index.Tensor" && target != "aten._unsafe_index.Tensor"))
     return false;
   return llvm::any_of(indices->items, [&](const Argument &index) {
     auto meta = index.kind == Kind::Tensor ? graph.tensorValues.find(index.text) : graph.tensorValues.end();
-    return meta != graph.tensorValues.end() && (meta->second.dtype == DType::b1 || meta->second.dtype == DType::u8);
+    auto known = names.find(index.text);
+    bool isMask = meta != graph.tensorValues.end() && (meta->second.dtype == DType::b1 || meta->second.dtype == DType::u8);
+    return isMask && (known == names.end() || !known->second.constant);
   });
 }
 
@@ -206,7 +209,7 @@ std::string Scan::reasonAgainst(const Node &node, const Graph &graph, const Reso
     return table.resolve(node.target, false).row ? "not supported on complex tensors" : "this ATen op is not supported";
   if (isTrainingDropout(node))
     return "dropout is switched on; call model.eval() before exporting";
-  if (readsByMask(node, graph) && !allConstant(node, names))
+  if (readsByUnknownMask(node, graph, names))
     return "a boolean index makes a size depend on data; use where or a multiplication by the mask";
   if (std::string reason = typeReason(node, graph); !reason.empty())
     return reason;

@@ -129,8 +129,8 @@ void writeTestPackage(const std::string &path, const PackageChange &change) {
   manifest.producer = "ditc test";
   manifest.modelName = "affine";
   manifest.targets = {{"host", "host/kernels.so", "", ""}};
-  manifest.inputs = {{"x", DType::f32, {std::string("rows"), kIn}}};
-  manifest.outputs = {{"y", DType::f32, {std::string("rows"), kOut}}};
+  manifest.inputs = {{.name = "x", .graphName = "arg_x", .dtype = DType::f32, .shape = {std::string("rows"), kIn}}};
+  manifest.outputs = {{.name = "y", .graphName = "", .dtype = DType::f32, .shape = {std::string("rows"), kOut}}};
   manifest.constantInputs = {{"return_dict", false}};
   writer.add("host/kernels.so", readText(DITC_TEST_KERNELS));
   addWeights(writer, manifest, path, change.weights);

@@ -108,13 +108,21 @@ TEST_F(DitcRunTest, RunJson) {
 }
 
 TEST_F(DitcRunTest, FilesThatDoNotFit) {
-  write(reference, "z", {1}, {1});
+  std::vector<float> y = expectedY(inputX(2));
+  writeSafetensors(reference, {{"y", {DType::f32, {2, kOut}, bytesOf(y)}}, {"z", {DType::f32, {2, kOut}, bytesOf(y)}}});
   expect(ditcRun(run + " --check " + reference), 1, {"has a tensor 'z', which is no output of"});
   writeSafetensors(reference, {});
   expect(ditcRun(run + " --check " + reference), 1, {"has no tensor 'y', which"});
   std::vector<float> x = inputX(2);
   writeSafetensors(inputs, {{"x", {DType::f32, {2, kIn}, bytesOf(x)}}, {"note", {DType::f32, {2, kIn}, bytesOf(x)}}});
   expect(ditcRun(run), 1, {"ditc-run: error: unknown input 'note'; '"});
+}
+
+TEST_F(DitcRunTest, NamesOfTheExportedGraph) {
+  write(inputs, "arg_x", inputX(2), {2, kIn});
+  write(reference, "linear_3", expectedY(inputX(2)), {2, kOut}); // one output, one tensor
+  expect(ditcRun(run + " --check " + reference), 0, {"ok"});
+  expect(ditcRun("bench " + package + " --inputs " + inputs), 0, {"bucket two"});
 }
 
 TEST_F(DitcRunTest, ConstantInputsInTheFile) {

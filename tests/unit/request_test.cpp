@@ -88,7 +88,7 @@ TEST_F(RequestTest, Memory) {
 }
 
 TEST_F(RequestTest, OutputsThatOverlap) {
-  writeTestPackage(folder / "q.dita", {.manifest = [](Manifest &m) { m.outputs.push_back({"z", DType::f32, {kOut}}); },
+  writeTestPackage(folder / "q.dita", {.manifest = [](Manifest &m) { m.outputs.push_back({"z", "", DType::f32, {kOut}}); },
                                        .plan = [](Plan &p) { p.outputs.push_back({"z", DType::f32, {kOut}}); }});
   session = Session::open(folder / "q.dita", {});
   expect(runError({in}, {out, tensor("z", y, {kOut})}), "output 'y' overlaps output 'z' in memory");

@@ -228,9 +228,12 @@ TEST_F(SessionTest, OneContextInTwoThreads) {
   TensorRef in = tensor("x", x, {2, kIn}), out = tensor("y", y, {2, kOut}), out2 = tensor("y", other, {2, kOut});
   session->bind("two");
   Context context(session);
-  std::thread first([&] { context.run({"two", {&in, 1}, {&out, 1}}); });
+  std::thread first([&] { // again when it is the one that is refused
+    while (!errorOf([&] { context.run({"two", {&in, 1}, {&out, 1}}); }).empty())
+      std::this_thread::yield();
+  });
   std::string text;
-  while (text.empty()) { // until the first has begun, this one runs to its end or is refused
+  while (text.empty()) { // until the first is in its kernel, this one runs to its end
     std::vector<float> ready{1, 0, 0, 0, 0, 0};
     TensorRef go = tensor("x", ready, {2, kIn});
     text = errorOf([&] { context.run({"two", {&go, 1}, {&out2, 1}}); });

@@ -23,6 +23,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 def model_class(name: str) -> type[nn.Module]:
     """A transformer class of diffusers by its name."""
     import diffusers
+
     found = getattr(diffusers, name, None)
     if found is None or not hasattr(found, "from_config"):
         raise UsageError(f"diffusers {diffusers.__version__} has no model class '{name}'")
@@ -40,6 +41,7 @@ def random_model(class_name: str, config: dict[str, Any], dtype: torch.dtype, se
 def checkpoint_model(folder: Path, dtype: torch.dtype) -> nn.Module:
     """The transformer of a diffusers checkpoint: its folder, or that of a pipeline with a `transformer` folder."""
     import diffusers
+
     if not (folder / "config.json").is_file() and (folder / "transformer" / "config.json").is_file():
         folder = folder / "transformer"
     if not (folder / "config.json").is_file():

@@ -37,13 +37,19 @@ def dynamic_shapes(axes: list[str], ranges: dict[str, tuple[int | None, int | No
     for text in axes:
         match = _AXIS.fullmatch(text)
         if not match:
-            raise UsageError(f"--dynamic {text}: write INPUT.AXIS=SYMBOL or INPUT.AXIS=2*SYMBOL, for example hidden_states.1=tokens")
+            raise UsageError(
+                f"--dynamic {text}: write INPUT.AXIS=SYMBOL or INPUT.AXIS=2*SYMBOL, for example hidden_states.1=tokens"
+            )
         name = match["symbol"]
         if name not in symbols:
             low, high = ranges.get(name, (None, None))
-            symbols[name] = Dim(name, **{key: bound for key, bound in (("min", low), ("max", high)) if bound is not None})
+            symbols[name] = Dim(
+                name, **{key: bound for key, bound in (("min", low), ("max", high)) if bound is not None}
+            )
         factor = int(match["factor"] or 1)
-        named.setdefault(match["input"], {})[int(match["axis"])] = symbols[name] if factor == 1 else factor * symbols[name]
+        named.setdefault(match["input"], {})[int(match["axis"])] = (
+            symbols[name] if factor == 1 else factor * symbols[name]
+        )
     unused = sorted(set(ranges) - set(symbols))
     if unused:
         raise UsageError(f"--range names {', '.join(unused)}, which no --dynamic has")
@@ -65,8 +71,10 @@ def _place(named: dict[str, dict[int, Any]], kwargs: dict[str, Any]) -> Any:
             raise UsageError(f"--dynamic {name}.{max(axes)}: the tensor has shape {list(leaf.shape)}")
         for axis in axes:
             if leaf.shape[axis] < 2:
-                raise UsageError(f"--dynamic {name}.{axis}: the example has size {leaf.shape[axis]} there, which torch.export keeps as a "
-                                 "constant; export with 2 or more (--batch 2), the file works for 1 too")
+                raise UsageError(
+                    f"--dynamic {name}.{axis}: the example has size {leaf.shape[axis]} there, which torch.export keeps "
+                    "as a constant; export with 2 or more (--batch 2), the file works for 1 too"
+                )
         return axes
 
     shapes = pytree.tree_map_with_path(axes_of, kwargs)

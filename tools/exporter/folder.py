@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a model with its golden outputs into a folder, and checks that the file runs as the model did.
 
-    model.pt2                   the program with its weights
-    model_core.pt2              the same in core ATen, where asked for
-    inputs.safetensors          inputs by name; inputs_<bucket> when the sizes are symbolic
-    outputs.safetensors         what eager PyTorch computes for them, in each output's own type
-    notes.json                  where it comes from, names, shapes, operations
+model.pt2                   the program with its weights
+model_core.pt2              the same in core ATen, where asked for
+inputs.safetensors          inputs by name; inputs_<bucket> when the sizes are symbolic
+outputs.safetensors         what eager PyTorch computes for them, in each output's own type
+notes.json                  where it comes from, names, shapes, operations
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from exporter import naming, program
 @dataclass
 class Call:
     """The arguments of one call."""
+
     args: tuple = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
-    def fresh(self) -> "Call":
+    def fresh(self) -> Call:
         """A copy, because a model may write into its inputs."""
         return copy.deepcopy(self)
 
@@ -40,8 +41,9 @@ class Call:
         with torch.no_grad():
             return naming.name_outputs(model(*call.args, **call.kwargs))
 
-    def cast_floats(self, dtype: torch.dtype, keep: frozenset[str] = frozenset()) -> "Call":
+    def cast_floats(self, dtype: torch.dtype, keep: frozenset[str] = frozenset()) -> Call:
         """The same call with floating point tensors in `dtype`, except the keyword arguments in `keep`."""
+
         def cast(value: Any) -> Any:
             is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
             return value.to(dtype) if is_float else value
@@ -52,8 +54,11 @@ class Call:
 
 def tensors(leaves: naming.Leaves) -> dict[str, torch.Tensor]:
     """Only the tensors, each on a storage of its own, as safetensors wants them."""
-    return {name: leaf.detach().clone(memory_format=torch.contiguous_format)
-            for name, leaf in leaves.items() if isinstance(leaf, torch.Tensor)}
+    return {
+        name: leaf.detach().clone(memory_format=torch.contiguous_format)
+        for name, leaf in leaves.items()
+        if isinstance(leaf, torch.Tensor)
+    }
 
 
 def describe(leaves: naming.Leaves) -> list[dict[str, Any]]:
@@ -75,6 +80,7 @@ def save_tensors(leaves: naming.Leaves, path: Path) -> None:
 
 def write_notes(notes: dict[str, Any], path: Path) -> None:
     """JSON with one line per list or table of scalars, so that shapes stay readable."""
+
     def dump(value: Any, indent: str) -> str:
         flat = json.dumps(value)
         inner = list(value.values()) if isinstance(value, dict) else value
@@ -102,5 +108,11 @@ def check_reload(path: Path, call: Call, expected: naming.Leaves, loose: bool = 
     for name, value in tensors(expected).items():
         low = value.dtype in (torch.float16, torch.bfloat16)
         tolerance = (3e-2 if low else 2e-4) if loose else None
-        torch.testing.assert_close(got[name], value, rtol=tolerance, atol=tolerance, equal_nan=True,
-                                   msg=lambda text, name=name: f"{path}: output '{name}' after reload: {text}")
+        torch.testing.assert_close(
+            got[name],
+            value,
+            rtol=tolerance,
+            atol=tolerance,
+            equal_nan=True,
+            msg=lambda text, name=name: f"{path}: output '{name}' after reload: {text}",
+        )

@@ -18,13 +18,14 @@ from exporter.recipe import Recipe
 @dataclass
 class Job:
     """Everything that decides what is written."""
+
     class_name: str
     config: dict[str, Any]
     folder: Path
-    dtype: str                                   # f32, bf16, f16
-    calls: dict[str, dict[str, Any]]             # bucket -> keyword arguments in f32; "" is the one that is exported
+    dtype: str  # f32, bf16, f16
+    calls: dict[str, dict[str, Any]]  # bucket -> keyword arguments in f32; "" is the one that is exported
     recipe: Recipe | None = None
-    recipe_name: str = ""                        # for the notes: with its size
+    recipe_name: str = ""  # for the notes: with its size
     checkpoint: Path | None = None
     graph_only: bool = False
     seed: int = 0
@@ -33,6 +34,7 @@ class Job:
     core: bool = False
     golden: bool = True
     keep_traces: bool = False
+    deferred_checks: bool = False
     comments: dict[str, Any] = field(default_factory=dict)  # what else notes.json shall say
 
     def run(self) -> dict[str, Any]:
@@ -47,7 +49,8 @@ class Job:
 
         first = calls[""].fresh().kwargs
         shapes = dynamic.dynamic_shapes(self.axes, dynamic.parse_ranges(self.ranges, self.config), first)
-        exported = program.export_program(model, (), build.fake(first, mode) if mode else first, shapes, self.keep_traces)
+        arguments = build.fake(first, mode) if mode else first
+        exported = program.export_program(model, (), arguments, shapes, self.keep_traces, self.deferred_checks)
         program.save_program(exported, self.folder / "model.pt2")
         notes = self._notes(model, exported)
         for bucket, call in calls.items():
@@ -73,13 +76,24 @@ class Job:
     def _notes(self, model: nn.Module, exported: torch.export.ExportedProgram) -> dict[str, Any]:
         """Where the model comes from and what is in the graph."""
         import diffusers
+
         weights = "none" if self.graph_only else "checkpoint" if self.checkpoint else f"random, seed {self.seed}"
-        notes = self.comments | {"recipe": self.recipe_name, "class": self.class_name, "config": _plain(self.config), "dtype": self.dtype,
-                 "weights": weights, "parameters": sum(parameter.numel() for parameter in model.parameters()),
-                 "torch": torch.__version__, "diffusers": diffusers.__version__}
+        notes = self.comments | {
+            "recipe": self.recipe_name,
+            "class": self.class_name,
+            "config": _plain(self.config),
+            "dtype": self.dtype,
+            "weights": weights,
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "torch": torch.__version__,
+            "diffusers": diffusers.__version__,
+        }
         if self.axes:
-            notes |= {"dynamic": self.axes, "symbols": program.symbol_ranges(exported),
-                      "symbolic_shapes": program.symbolic_shapes(exported)}
+            notes |= {
+                "dynamic": self.axes,
+                "symbols": program.symbol_ranges(exported),
+                "symbolic_shapes": program.symbolic_shapes(exported),
+            }
         return notes | {"ops": program.count_operations(exported)}
 
     def _write_call(self, model: nn.Module, bucket: str, call: Call) -> dict[str, Any]:
@@ -103,7 +117,11 @@ class Job:
 
 def _plain(config: dict[str, Any]) -> dict[str, Any]:
     """Without diffusers' private entries."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in config.items() if not key.startswith("_")}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in config.items()
+        if not key.startswith("_")
+    }
 
 
 def _relative_error(value: torch.Tensor, reference: torch.Tensor) -> float:

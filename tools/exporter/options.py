@@ -30,49 +30,100 @@ EXAMPLES = """examples:
   sizes that you choose                       --recipe wan2.1-t2v-1.3b --graph-only -o wan \\
                                                 --dynamic hidden_states.3=2*height --range height=4..64
   another class                               --class AuraFlowTransformer2DModel --config config.json \\
-                                                --inputs inputs.safetensors --constant return_dict=false --random-weights 0
+                                                --inputs inputs.safetensors --constant return_dict=false \\
+                                                --random-weights 0
 
 recipes: --list.  More: docs/export.md."""
 
 
 def parser() -> argparse.ArgumentParser:
     """All options, in the groups of docs/export.md."""
-    root = argparse.ArgumentParser(description=HELP, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = argparse.ArgumentParser(
+        description=HELP, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     root.add_argument("--list", action="store_true", help="show the recipes and stop")
 
     what = root.add_argument_group("which model (one of the first three)")
     what.add_argument("--recipe", metavar="NAME[@SIZE]", help="a released model; its configuration is built in")
-    what.add_argument("--from", dest="checkpoint", type=Path, metavar="FOLDER",
-                      help="a checkpoint in diffusers' layout: a transformer's folder, or a pipeline's")
-    what.add_argument("--class", dest="class_name", metavar="CLASS", help="a transformer class of diffusers, with --config")
-    what.add_argument("--config", type=Path, metavar="FILE", help="config.json of the model; with --recipe it replaces entries")
-    what.add_argument("--tiny", action="store_true", help="the recipe's small variant: same graph, a few thousand weights")
+    what.add_argument(
+        "--from",
+        dest="checkpoint",
+        type=Path,
+        metavar="FOLDER",
+        help="a checkpoint in diffusers' layout: a transformer's folder, or a pipeline's",
+    )
+    what.add_argument(
+        "--class", dest="class_name", metavar="CLASS", help="a transformer class of diffusers, with --config"
+    )
+    what.add_argument(
+        "--config", type=Path, metavar="FILE", help="config.json of the model; with --recipe it replaces entries"
+    )
+    what.add_argument(
+        "--tiny", action="store_true", help="the recipe's small variant: same graph, a few thousand weights"
+    )
 
     weights = root.add_argument_group("weights (not with --from; --tiny implies --random-weights 0)")
-    weights.add_argument("--graph-only", action="store_true", help="no weights: the file has their names, types and sizes")
-    weights.add_argument("--random-weights", type=int, metavar="SEED", help="random weights in which every layer matters")
-    weights.add_argument("--dtype", choices=build.DTYPES, default="bf16", help="type of weights and inputs (default: %(default)s)")
+    weights.add_argument(
+        "--graph-only", action="store_true", help="no weights: the file has their names, types and sizes"
+    )
+    weights.add_argument(
+        "--random-weights", type=int, metavar="SEED", help="random weights in which every layer matters"
+    )
+    weights.add_argument(
+        "--dtype", choices=build.DTYPES, default="bf16", help="type of weights and inputs (default: %(default)s)"
+    )
 
     sizes = root.add_argument_group("sizes")
     sizes.add_argument("--size", metavar="HxW[xF]", help="pixels (and frames): 1024, 768x1360, 480x832x81")
     sizes.add_argument("--text", type=int, metavar="N", help="text tokens")
-    sizes.add_argument("--batch", type=int, metavar="N", help="samples; guidance by two passes in one call counts double")
-    sizes.add_argument("--symbolic", action="store_true", help="give names to all sizes that the recipe knows to be free")
-    sizes.add_argument("--dynamic", action="append", default=[], metavar="INPUT.AXIS=SYMBOL",
-                       help="name one size; `2*SYMBOL` for a multiple; the same name twice means the same size")
-    sizes.add_argument("--range", action="append", default=[], dest="ranges", metavar="SYMBOL=MIN..MAX", help="bounds of a named size")
-    sizes.add_argument("--bucket", action="append", default=[], metavar="NAME=SIZE[,text=N][,batch=N]",
-                       help="golden inputs and outputs at another size too (inputs_NAME.safetensors)")
+    sizes.add_argument(
+        "--batch", type=int, metavar="N", help="samples; guidance by two passes in one call counts double"
+    )
+    sizes.add_argument(
+        "--symbolic", action="store_true", help="give names to all sizes that the recipe knows to be free"
+    )
+    sizes.add_argument(
+        "--dynamic",
+        action="append",
+        default=[],
+        metavar="INPUT.AXIS=SYMBOL",
+        help="name one size; `2*SYMBOL` for a multiple; the same name twice means the same size",
+    )
+    sizes.add_argument(
+        "--range", action="append", default=[], dest="ranges", metavar="SYMBOL=MIN..MAX", help="bounds of a named size"
+    )
+    sizes.add_argument(
+        "--deferred-checks",
+        action="store_true",
+        help="what torch cannot prove of the sizes is checked when the model runs, instead of being an error now",
+    )
+    sizes.add_argument(
+        "--bucket",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE[,text=N][,batch=N]",
+        help="golden inputs and outputs at another size too (inputs_NAME.safetensors)",
+    )
 
     inputs = root.add_argument_group("inputs of classes without a recipe")
-    inputs.add_argument("--inputs", type=Path, metavar="FILE", help="safetensors; names are keyword arguments, a dot enters a dict")
-    inputs.add_argument("--constant", action="append", default=[], metavar="NAME=JSON", help="an argument that is not a tensor")
+    inputs.add_argument(
+        "--inputs", type=Path, metavar="FILE", help="safetensors; names are keyword arguments, a dot enters a dict"
+    )
+    inputs.add_argument(
+        "--constant", action="append", default=[], metavar="NAME=JSON", help="an argument that is not a tensor"
+    )
 
     output = root.add_argument_group("output")
-    output.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="folder to write (default: the recipe's name)")
-    output.add_argument("--core", action="store_true", help="write model_core.pt2 too, in core ATen (to test importers)")
+    output.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", help="folder to write (default: the recipe's name)"
+    )
+    output.add_argument(
+        "--core", action="store_true", help="write model_core.pt2 too, in core ATen (to test importers)"
+    )
     output.add_argument("--no-golden", action="store_true", help="do not run the model: no outputs, less memory")
-    output.add_argument("--keep-traces", action="store_true", help="keep source lines of nodes (a file twice as large, with your paths)")
+    output.add_argument(
+        "--keep-traces", action="store_true", help="keep source lines of nodes (a file twice as large, with your paths)"
+    )
     return root
 
 
@@ -82,7 +133,9 @@ def job_of(options: argparse.Namespace) -> Job:
     if options.tiny and not options.recipe:
         raise UsageError("--tiny needs --recipe")
     if not (options.checkpoint or options.tiny or options.graph_only or options.random_weights is not None):
-        raise UsageError("which weights? --graph-only for none, --random-weights SEED, --tiny, or --from FOLDER for real ones")
+        raise UsageError(
+            "which weights? --graph-only for none, --random-weights SEED, --tiny, or --from FOLDER for real ones"
+        )
     if options.checkpoint and (options.graph_only or options.random_weights is not None):
         raise UsageError("--from brings its weights; leave --graph-only and --random-weights out")
     if options.graph_only and options.core:
@@ -91,11 +144,23 @@ def job_of(options: argparse.Namespace) -> Job:
         raise UsageError("--symbolic: no free sizes are known for this model; name them with --dynamic")
     folder = options.output or Path(recipe_name.replace("@", "-") or class_name)
     return Job(
-        class_name=class_name, config=config, folder=folder, dtype=options.dtype, calls=_calls(options, recipe, config),
-        recipe=recipe, recipe_name=recipe_name, checkpoint=options.checkpoint, graph_only=options.graph_only,
-        seed=options.random_weights or 0, axes=(list(recipe.symbols) if options.symbolic else []) + options.dynamic,
-        ranges=(list(recipe.ranges) if options.symbolic else []) + options.ranges, core=options.core,
-        golden=not options.no_golden, keep_traces=options.keep_traces)
+        class_name=class_name,
+        config=config,
+        folder=folder,
+        dtype=options.dtype,
+        calls=_calls(options, recipe, config),
+        recipe=recipe,
+        recipe_name=recipe_name,
+        checkpoint=options.checkpoint,
+        graph_only=options.graph_only,
+        seed=options.random_weights or 0,
+        axes=(list(recipe.symbols) if options.symbolic else []) + options.dynamic,
+        ranges=(list(recipe.ranges) if options.symbolic else []) + options.ranges,
+        core=options.core,
+        golden=not options.no_golden,
+        keep_traces=options.keep_traces,
+        deferred_checks=options.deferred_checks,
+    )
 
 
 def _model(options: argparse.Namespace) -> tuple[Recipe | None, str, dict[str, Any], str]:
@@ -117,8 +182,11 @@ def _model(options: argparse.Namespace) -> tuple[Recipe | None, str, dict[str, A
     class_name = options.class_name or changes.get("_class_name")
     if not class_name:
         raise UsageError("config.json does not name its class; give --class")
-    defaults = {name: parameter.default for name, parameter in inspect.signature(build.model_class(class_name).__init__).parameters.items()
-                if parameter.default is not parameter.empty}
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(build.model_class(class_name).__init__).parameters.items()
+        if parameter.default is not parameter.empty
+    }
     return recipe_for_class(class_name), "", defaults | changes, class_name
 
 
@@ -153,6 +221,7 @@ def _sized(size: Size, extent: str | None, text: int | None, batch: int | None) 
 def _given_inputs(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments out of --inputs and --constant."""
     from safetensors.torch import load_file
+
     if not options.inputs.is_file():
         raise UsageError(f"{options.inputs}: no such file")
     kwargs: dict[str, Any] = {}

@@ -17,11 +17,26 @@ from torch.export import ExportedProgram
 _UNREAD_METADATA = ("stack_trace", "from_node", "source_fn_stack", "torch_fn", "custom")
 
 
-def export_program(model: nn.Module, args: tuple, kwargs: dict[str, Any], dynamic_shapes: Any = None,
-                   keep_traces: bool = False) -> ExportedProgram:
-    """Exports `model` called with these arguments, un-decomposed. The result holds no example inputs."""
+def export_program(
+    model: nn.Module,
+    args: tuple,
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any = None,
+    keep_traces: bool = False,
+    deferred_checks: bool = False,
+) -> ExportedProgram:
+    """Exports `model` called with these arguments, un-decomposed. The result holds no example inputs.
+
+    `deferred_checks`: what torch cannot prove of symbolic sizes becomes a check in the graph, not an error."""
     model.eval().requires_grad_(False)
-    program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    program = torch.export.export(
+        model,
+        args,
+        kwargs,
+        dynamic_shapes=dynamic_shapes,
+        strict=False,
+        prefer_deferred_runtime_asserts_over_guards=deferred_checks,
+    )
     return slim(program, keep_traces)
 
 
@@ -64,11 +79,11 @@ def count_operations(program: ExportedProgram) -> dict[str, int]:
 
 def symbol_ranges(program: ExportedProgram) -> dict[str, list[int | None]]:
     """Symbolic sizes -> [smallest, largest]; None means no bound."""
+
     def bound(value: Any) -> int | None:
         return int(value) if value.is_finite and abs(value) < 2**62 else None
 
-    return {str(symbol): [bound(span.lower), bound(span.upper)]
-            for symbol, span in program.range_constraints.items()}
+    return {str(symbol): [bound(span.lower), bound(span.upper)] for symbol, span in program.range_constraints.items()}
 
 
 def symbolic_shapes(program: ExportedProgram) -> dict[str, list[str | int]]:

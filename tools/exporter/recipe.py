@@ -17,13 +17,14 @@ from exporter.errors import UsageError
 @dataclass(frozen=True)
 class Size:
     """What to generate, in pixels, frames, text tokens and samples."""
+
     height: int
     width: int
     text: int = 0
     frames: int = 1
     batch: int = 1
 
-    def with_extent(self, text: str) -> "Size":
+    def with_extent(self, text: str) -> Size:
         """Takes height, width and frames from `1024`, `768x1360` or `480x832x81`."""
         try:
             numbers = [int(part) for part in text.split("x")]
@@ -50,6 +51,7 @@ class Size:
 @dataclass
 class Draw:
     """Makes input tensors from a seed."""
+
     seed: int
     generator: torch.Generator = field(init=False)
 
@@ -81,16 +83,17 @@ Inputs = dict[str, Any]
 @dataclass(frozen=True)
 class Recipe:
     """One released model."""
+
     name: str
-    class_name: str                                   # in diffusers
+    class_name: str  # in diffusers
     config: dict[str, Any]
-    tiny: dict[str, Any]                              # what the tiny variant changes in `config`
+    tiny: dict[str, Any]  # what the tiny variant changes in `config`
     size: Size
     tiny_size: Size
     make_inputs: Callable[[dict[str, Any], Size, Draw], Inputs]
-    symbols: tuple[str, ...] = ()                     # what --symbolic means, in the language of --dynamic
-    ranges: tuple[str, ...] = ()                      # ... and of --range
-    kept_fp32: frozenset[str] = frozenset()           # inputs that stay float32 in a bf16 or f16 model
+    symbols: tuple[str, ...] = ()  # what --symbolic means, in the language of --dynamic
+    ranges: tuple[str, ...] = ()  # ... and of --range
+    kept_fp32: frozenset[str] = frozenset()  # inputs that stay float32 in a bf16 or f16 model
     prepare: Callable[[nn.Module], None] | None = None  # changes the model before it is exported
 
     def configuration(self, tiny: bool) -> dict[str, Any]:
@@ -109,11 +112,6 @@ def position_ids(height: int, width: int, axes: int = 3) -> Tensor:
     ids = torch.zeros(height * width, axes)
     ids[:, -2], ids[:, -1] = rows, columns
     return ids
-
-
-def channels(config: dict[str, Any], patch: int = 2) -> int:
-    """Channels of a latent whose patches are already packed into `in_channels`."""
-    return config["in_channels"] // patch**2 if patch > 1 else config["in_channels"]
 
 
 def token_count(grid: tuple[int, int], frames: int = 1) -> int:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from exporter import recipes_image, recipes_video
+from exporter import recipes_cross, recipes_joint, recipes_video
 from exporter.errors import UsageError
 from exporter.recipe import Recipe
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in recipes_image.RECIPES + recipes_video.RECIPES}
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe for recipe in recipes_cross.RECIPES + recipes_joint.RECIPES + recipes_video.RECIPES
+}
 
 
 def recipe_named(name: str) -> Recipe:
@@ -25,12 +27,20 @@ def recipe_for_class(class_name: str) -> Recipe | None:
 
 def table() -> str:
     """What --list prints."""
+
     def size(recipe: Recipe) -> str:
-        extent = f"{recipe.size.height}x{recipe.size.width}" + (f"x{recipe.size.frames}" if recipe.size.frames > 1 else "")
+        extent = f"{recipe.size.height}x{recipe.size.width}" + (
+            f"x{recipe.size.frames}" if recipe.size.frames > 1 else ""
+        )
         return f"{extent:<12} {recipe.size.text or '-':>4}"
 
     def symbols(recipe: Recipe) -> str:
         return " ".join(dict.fromkeys(text.split("=")[1].split("*")[-1] for text in recipe.symbols)) or "-"
 
-    rows = [f"{recipe.name:<20} {size(recipe)}  {recipe.class_name:<32} {symbols(recipe)}" for recipe in RECIPES.values()]
-    return "\n".join([f"{'recipe':<20} {'default size':<12} {'text':>4}  {'class in diffusers':<32} symbolic sizes (--symbolic)"] + rows)
+    rows = [
+        f"{recipe.name:<20} {size(recipe)}  {recipe.class_name:<32} {symbols(recipe)}" for recipe in RECIPES.values()
+    ]
+    return "\n".join(
+        [f"{'recipe':<20} {'default size':<12} {'text':>4}  {'class in diffusers':<32} symbolic sizes (--symbolic)"]
+        + rows
+    )

@@ -148,9 +148,7 @@ std::vector<BucketTimes> measureAll(const std::shared_ptr<Session> &session, con
   std::vector<BucketTimes> all;
   if (!args.inputs.empty()) {
     SafetensorsFile file = SafetensorsFile::open(args.inputs);
-    std::vector<TensorRef> inputs;
-    for (const auto &[name, view] : file.tensors())
-      inputs.push_back(refTo(name, view));
+    std::vector<TensorRef> inputs = readInputs(file, session->package().manifest());
     std::string bucket = chooseBucket(session->package(), session->plans(), args.bucket, inputs);
     all.push_back(measure(session, bucket, inputs, args));
     return all;

@@ -66,6 +66,11 @@ int cacheCommand(const CacheArgs &args);
 std::shared_ptr<Session> openSession(const SessionArgs &args);
 /// Notes about a session that do not stop a run: weights in the files that the package does not know.
 std::vector<std::string> notesOf(const Session &session);
+/// The port that a tensor of a file is for: by its name, by the name that it has in the exported graph, or
+/// because there is one port and one tensor. The tensor's own name when there is none.
+std::string portOf(const std::string &tensor, const std::vector<ManifestPort> &ports, size_t tensorCount);
+/// All tensors of the file under the names of the inputs that they are for.
+std::vector<TensorRef> readInputs(const SafetensorsFile &file, const Manifest &manifest);
 /// Memory for each port, zeroed.
 std::map<std::string, HostTensor> allocate(const std::vector<PortDesc> &ports);
 std::vector<TensorRef> refsTo(const std::map<std::string, HostTensor> &tensors);

@@ -28,6 +28,23 @@ std::vector<std::string> notesOf(const Session &session) {
                       shown < unknown.size() ? ", ..." : "")};
 }
 
+std::string portOf(const std::string &tensor, const std::vector<ManifestPort> &ports, size_t tensorCount) {
+  for (const ManifestPort &port : ports)
+    if (port.name == tensor)
+      return tensor;
+  for (const ManifestPort &port : ports)
+    if (!port.graphName.empty() && port.graphName == tensor)
+      return port.name;
+  return ports.size() == 1 && tensorCount == 1 ? ports.front().name : tensor;
+}
+
+std::vector<TensorRef> readInputs(const SafetensorsFile &file, const Manifest &manifest) {
+  std::vector<TensorRef> refs;
+  for (const auto &[name, view] : file.tensors()) // a wrong name is an error here, even of a single tensor
+    refs.push_back(refTo(portOf(name, manifest.inputs, 0), view));
+  return refs;
+}
+
 std::map<std::string, HostTensor> allocate(const std::vector<PortDesc> &ports) {
   std::map<std::string, HostTensor> tensors;
   for (const PortDesc &port : ports)

@@ -22,27 +22,9 @@ struct Checked {
   bool passed = false;
 };
 
-/// The port that a tensor of a file is for: by its name, by the name that it has in the exported graph, or
-/// because there is only one of each. The tensor's own name when there is none.
-std::string portOf(const std::string &tensor, const std::vector<ManifestPort> &ports, size_t tensorCount) {
-  for (const ManifestPort &port : ports)
-    if (port.name == tensor)
-      return tensor;
-  for (const ManifestPort &port : ports)
-    if (port.graphName == tensor)
-      return port.name;
-  return ports.size() == 1 && tensorCount == 1 ? ports.front().name : tensor;
-}
-
-std::vector<TensorRef> readInputs(const SafetensorsFile &file, const Manifest &manifest) {
-  std::vector<TensorRef> refs;
-  for (const auto &[name, view] : file.tensors())
-    refs.push_back(refTo(portOf(name, manifest.inputs, 0), view));
-  return refs;
-}
-
 /// Every output against its tensor in the reference; both must have the same outputs.
-std::vector<Checked> checkOutputs(const RunArgs &args, const std::map<std::string, HostTensor> &outputs, const Manifest &manifest) {
+std::vector<Checked> checkOutputs(const RunArgs &args, const std::map<std::string, HostTensor> &outputs,
+                                  const Manifest &manifest) {
   SafetensorsFile reference = SafetensorsFile::open(args.check);
   std::map<std::string, TensorView> expected;
   for (const auto &[name, view] : reference.tensors()) {

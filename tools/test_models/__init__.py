@@ -5,8 +5,34 @@ A module that tests operations returns a dict with one entry per operation, so t
 names the operation.
 """
 
-from test_models import (attention, complexes, convolutions, indexing, inplace, matmuls, norms, pointwise, reductions,
-                         structure, transformers, views)
+from test_models import (
+    attention,
+    complexes,
+    convolutions,
+    indexing,
+    inplace,
+    matmuls,
+    norms,
+    pointwise,
+    reductions,
+    refused,
+    structure,
+    transformers,
+    views,
+)
 
-GROUPS = [transformers.models, pointwise.models, reductions.models, views.models, indexing.models, norms.models, convolutions.models,
-          matmuls.models, attention.models, complexes.models, inplace.models, structure.models]
+GROUPS = [
+    transformers.models,
+    pointwise.models,
+    reductions.models,
+    views.models,
+    indexing.models,
+    norms.models,
+    convolutions.models,
+    matmuls.models,
+    attention.models,
+    complexes.models,
+    inplace.models,
+    structure.models,
+    refused.models,
+]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,32 @@ from exporter.folder import Call, check_reload, describe, save_tensors, write_no
 @dataclass
 class TestModel:
     """One folder of tests/models. The first call is the one that is exported."""
+
     name: str
     description: str
     module: Callable[[], nn.Module]
     calls: dict[str, Call]  # bucket name -> arguments; the name "" is for models with one bucket
     dynamic_shapes: Any = None
-    core: bool = False          # also write model_core.pt2
+    core: bool = False  # also write model_core.pt2
+    deferred_checks: bool = False  # see exporter.program.export_program
     seed: int = 0
     parent: str = "models"
-    notes: dict[str, Any] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Exports, saves, checks that the file computes what the module does, and notes what is in it."""
         folder.mkdir(parents=True)
         model = seeded(self.module, self.seed)
         first = next(iter(self.calls.values())).fresh()
-        exported = program.export_program(model, first.args, first.kwargs, self.dynamic_shapes)
+        exported = program.export_program(
+            model, first.args, first.kwargs, self.dynamic_shapes, deferred_checks=self.deferred_checks
+        )
         program.save_program(exported, folder / "model.pt2")
-        notes = {"name": self.name, "description": self.description, "class": type(model).__name__,
-                 "torch": torch.__version__, **self.notes}
+        notes = {
+            "name": self.name,
+            "description": self.description,
+            "class": type(model).__name__,
+            "torch": torch.__version__,
+        }
         notes |= self._write_calls(model, folder)
         if self.dynamic_shapes:
             notes["symbols"] = program.symbol_ranges(exported)

@@ -19,7 +19,9 @@ class Complex(nn.Module):
         super().__init__()
         angles = torch.outer(torch.arange(12.0), 1.0 / 100.0 ** (torch.arange(4.0) / 4))
         self.register_buffer("table", torch.polar(torch.ones_like(angles), angles))
-        self.register_buffer("doubles", torch.polar(torch.ones_like(angles), angles).to(torch.complex128), persistent=False)
+        self.register_buffer(
+            "doubles", torch.polar(torch.ones_like(angles), angles).to(torch.complex128), persistent=False
+        )
         self.attribute = torch.complex(angles.cos(), -angles.sin())
 
     def forward(self, q: Tensor, angles: Tensor, positions: Tensor) -> Results:
@@ -31,9 +33,14 @@ class Complex(nn.Module):
         turned = z * self.table[:3, None]
         split = torch.view_as_complex(q.unflatten(-1, (2, 4)).movedim(-2, -1).contiguous())
         return {
-            "rope": torch.view_as_real(turned).flatten(3).type_as(q), "rope_attribute": torch.view_as_real(z * self.attribute[4:7, None]).flatten(3),
+            "rope": torch.view_as_real(turned).flatten(3).type_as(q),
+            "rope_attribute": torch.view_as_real(z * self.attribute[4:7, None]).flatten(3),
             "rope_f64": torch.view_as_real(z.to(torch.complex128) * self.doubles[1:4, None]).flatten(3).float(),
-            "rope_bf16": torch.view_as_real(torch.view_as_complex(q.bfloat16().float().unflatten(-1, (4, 2))) * self.table[:3, None]).flatten(3).bfloat16(),
+            "rope_bf16": torch.view_as_real(
+                torch.view_as_complex(q.bfloat16().float().unflatten(-1, (4, 2))) * self.table[:3, None]
+            )
+            .flatten(3)
+            .bfloat16(),
             "half_split": torch.view_as_real(split * self.table[:3, None]).movedim(-1, -2).flatten(-2),
         }
 
@@ -44,13 +51,28 @@ class Complex(nn.Module):
         cartesian = torch.complex(angles.cos(), angles.sin())
         product = z[0, :, 0] * unit
         return {
-            "real": z.real, "imag": z.imag, "view_real": torch.view_as_real(z), "real_fn": torch.real(product), "imag_fn": torch.imag(product),
-            "abs": z.abs(), "angle": torch.angle(z), "conj": torch.view_as_real(z.conj().resolve_conj()), "conj_times": torch.view_as_real(z * z.conj()),
-            "polar_length": torch.view_as_real(torch.polar(angles.abs() + 0.5, angles)), "complex": torch.view_as_real(cartesian),
-            "add": torch.view_as_real(z + z.flip(0)), "sub": torch.view_as_real(z - unit[:, None]), "neg": torch.view_as_real(-z),
-            "times_real": torch.view_as_real(z * 0.5), "times_real_tensor": torch.view_as_real(product * angles), "plus_real": torch.view_as_real(z + 1.0),
-            "div": torch.view_as_real(product / cartesian), "square": torch.view_as_real(z * z), "times_i": torch.view_as_real(z * 1j),
-            "sum": torch.view_as_real(z.sum(dim=1)), "exp": torch.view_as_real(torch.exp(1j * angles)),
+            "real": z.real,
+            "imag": z.imag,
+            "view_real": torch.view_as_real(z),
+            "real_fn": torch.real(product),
+            "imag_fn": torch.imag(product),
+            "abs": z.abs(),
+            "angle": torch.angle(z),
+            "conj": torch.view_as_real(z.conj().resolve_conj()),
+            "conj_times": torch.view_as_real(z * z.conj()),
+            "polar_length": torch.view_as_real(torch.polar(angles.abs() + 0.5, angles)),
+            "complex": torch.view_as_real(cartesian),
+            "add": torch.view_as_real(z + z.flip(0)),
+            "sub": torch.view_as_real(z - unit[:, None]),
+            "neg": torch.view_as_real(-z),
+            "times_real": torch.view_as_real(z * 0.5),
+            "times_real_tensor": torch.view_as_real(product * angles),
+            "plus_real": torch.view_as_real(z + 1.0),
+            "div": torch.view_as_real(product / cartesian),
+            "square": torch.view_as_real(z * z),
+            "times_i": torch.view_as_real(z * 1j),
+            "sum": torch.view_as_real(z.sum(dim=1)),
+            "exp": torch.view_as_real(torch.exp(1j * angles)),
         }
 
     def tables(self, q: Tensor, positions: Tensor) -> Results:
@@ -59,12 +81,24 @@ class Complex(nn.Module):
         picked = table[positions]
         gathered = torch.gather(table, 0, positions[:, None].expand(-1, 4))
         joined = torch.cat([table[2:4], table[-2:]], dim=0)
-        grid = torch.cat([table[:2, None, :2].expand(2, 3, 2), table[None, :3, 2:].expand(2, 3, 2)], dim=-1).reshape(6, 4)
+        grid = torch.cat([table[:2, None, :2].expand(2, 3, 2), table[None, :3, 2:].expand(2, 3, 2)], dim=-1).reshape(
+            6, 4
+        )
         out = {
-            "index": picked, "gather": gathered, "index_select": table.index_select(0, positions), "cat": joined, "grid": grid,
-            "stack": torch.stack([table[0], table[5]]), "slice": table[1::3, 1:3], "negative": table[-(5 - 5 // 2):], "transpose": table[:3].t(),
-            "split": table.split([1, 3], dim=1)[1][:2], "repeat": table[:1].repeat(2, 1), "repeat_interleave": table[:2].repeat_interleave(2, dim=0),
-            "pad": torch.cat([table[:1], torch.zeros(2, 4, dtype=table.dtype)]), "where": torch.where(positions[:, None] > 3, picked, gathered * 2),
+            "index": picked,
+            "gather": gathered,
+            "index_select": table.index_select(0, positions),
+            "cat": joined,
+            "grid": grid,
+            "stack": torch.stack([table[0], table[5]]),
+            "slice": table[1::3, 1:3],
+            "negative": table[-(5 - 5 // 2) :],
+            "transpose": table[:3].t(),
+            "split": table.split([1, 3], dim=1)[1][:2],
+            "repeat": table[:1].repeat(2, 1),
+            "repeat_interleave": table[:2].repeat_interleave(2, dim=0),
+            "pad": torch.cat([table[:1], torch.zeros(2, 4, dtype=table.dtype)]),
+            "where": torch.where(positions[:, None] > 3, picked, gathered * 2),
         }
         return {name: torch.view_as_real(value.contiguous()) for name, value in out.items()}
 

@@ -27,9 +27,22 @@ def on_bases(x: Tensor, y: Tensor, mask: Tensor) -> Results:
     rounded = torch.zeros(3, 4, dtype=torch.bfloat16).copy_(y)  # copying casts
     swapped = x.clone()
     swapped.transpose_(0, 1).unsqueeze_(0)
-    return {"add_": add, "chain": chain, "imul": scaled, "masked_fill_": masked, "fill_": filled, "copy_": copied,
-            "relu_": relu, "silu_": silu, "zero_": zeroed, "neg_exp_": negated, "copy_casts": rounded, "transpose_": swapped,
-            "sigmoid_tanh_": x.clone().sigmoid_().tanh_(), "pow_sqrt_": x.clone().pow_(2).sqrt_()}
+    return {
+        "add_": add,
+        "chain": chain,
+        "imul": scaled,
+        "masked_fill_": masked,
+        "fill_": filled,
+        "copy_": copied,
+        "relu_": relu,
+        "silu_": silu,
+        "zero_": zeroed,
+        "neg_exp_": negated,
+        "copy_casts": rounded,
+        "transpose_": swapped,
+        "sigmoid_tanh_": x.clone().sigmoid_().tanh_(),
+        "pow_sqrt_": x.clone().pow_(2).sqrt_(),
+    }
 
 
 def through_views(x: Tensor, y: Tensor) -> Results:
@@ -61,29 +74,41 @@ def through_views(x: Tensor, y: Tensor) -> Results:
     flat[5:17].view(3, 4).copy_(y)
     unbound = x.clone()
     unbound.unbind(0)[1].copy_(y)
-    return {"select": select, "steps": step, "window": window, "negative": negative, "transposed": transposed, "nested": nested,
-            "viewed": viewed, "halves": halves, "expanded": expanded, "diagonal": diagonal, "flat": flat, "unbound": unbound}
+    return {
+        "select": select,
+        "steps": step,
+        "window": window,
+        "negative": negative,
+        "transposed": transposed,
+        "nested": nested,
+        "viewed": viewed,
+        "halves": halves,
+        "expanded": expanded,
+        "diagonal": diagonal,
+        "flat": flat,
+        "unbound": unbound,
+    }
 
 
 def aliases(x: Tensor, y: Tensor) -> Results:
     """What is seen of a write depends on who shares the elements, and on the order of statements."""
     base = x.clone()
-    view = base[:, 1]                      # sees the write below
-    before = base[:, 1].clone()            # does not
-    doubled = view * 2                     # computed before
+    view = base[:, 1]  # sees the write below
+    before = base[:, 1].clone()  # does not
+    doubled = view * 2  # computed before
     base.add_(1)
-    after = view * 2                       # computed after
+    after = view * 2  # computed after
     same = x.clone()
-    alias = same.to(torch.float32)         # no cast: the same elements
+    alias = same.to(torch.float32)  # no cast: the same elements
     alias.mul_(3)
     kept = x.clone()
-    other = kept.to(torch.float64)         # a cast: elements of its own
+    other = kept.to(torch.float64)  # a cast: elements of its own
     other.mul_(3)
     first = x.clone()
-    second = first.contiguous()            # contiguous already: the same elements
+    second = first.contiguous()  # contiguous already: the same elements
     second.zero_()
     reshaped = x.clone()
-    reshaped.reshape(24).add_(100)         # a view
+    reshaped.reshape(24).add_(100)  # a view
     copied = x.clone()
     copied.transpose(0, 1).reshape(24).add_(100)  # a copy: nothing happens to the base
     detached = x.clone()
@@ -91,8 +116,20 @@ def aliases(x: Tensor, y: Tensor) -> Results:
     overlapping = torch.zeros(4)
     overlapping[1:] = torch.ones(3)
     overlapping[:2] = overlapping[2:] + 1
-    return {"view": view, "before": before, "doubled": doubled, "after": after, "base": base, "alias": same, "cast": kept,
-            "contiguous": first, "reshape_view": reshaped, "reshape_copy": copied, "detached": detached, "overlapping": overlapping}
+    return {
+        "view": view,
+        "before": before,
+        "doubled": doubled,
+        "after": after,
+        "base": base,
+        "alias": same,
+        "cast": kept,
+        "contiguous": first,
+        "reshape_view": reshaped,
+        "reshape_copy": copied,
+        "detached": detached,
+        "overlapping": overlapping,
+    }
 
 
 def indexed(x: Tensor, y: Tensor, index: Tensor, mask: Tensor) -> Results:
@@ -109,8 +146,17 @@ def indexed(x: Tensor, y: Tensor, index: Tensor, mask: Tensor) -> Results:
     copied = x.clone().index_copy_(1, index, torch.zeros(2, 2, 4))
     filled = x.clone().index_fill_(2, index, 9.0)
     scatter_add = torch.zeros(3, 4).scatter_add_(0, index.expand(4, 2).t(), y[:2])
-    return {"put": put, "put_scalar": put_scalar, "accumulated": accumulated, "masked": masked, "scatter_": scattered,
-            "index_add_": added, "index_copy_": copied, "index_fill_": filled, "scatter_add_": scatter_add}
+    return {
+        "put": put,
+        "put_scalar": put_scalar,
+        "accumulated": accumulated,
+        "masked": masked,
+        "scatter_": scattered,
+        "index_add_": added,
+        "index_copy_": copied,
+        "index_fill_": filled,
+        "scatter_add_": scatter_add,
+    }
 
 
 def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Results:
@@ -128,11 +174,23 @@ class Inplace(nn.Module):
     """Everything starts from clones: inputs stay as they are."""
 
     def forward(self, x: Tensor, y: Tensor, mask: Tensor, index: Tensor, cos: Tensor, sin: Tensor) -> Results:
-        return (on_bases(x, y, mask) | through_views(x, y) | aliases(x, y) | indexed(x, y, index, mask) | rotary(x, cos, sin))
+        return (
+            on_bases(x, y, mask)
+            | through_views(x, y)
+            | aliases(x, y)
+            | indexed(x, y, index, mask)
+            | rotary(x, cos, sin)
+        )
 
 
 def models() -> list[TestModel]:
     angle = randn(2, seed=5)
-    inputs = (randn(2, 3, 4, seed=1), randn(3, 4, seed=2), randint(0, 2, 2, 3, 4, seed=3).bool(), torch.tensor([2, 0]),
-              angle.cos(), angle.sin())
+    inputs = (
+        randn(2, 3, 4, seed=1),
+        randn(3, 4, seed=2),
+        randint(0, 2, 2, 3, 4, seed=3).bool(),
+        torch.tensor([2, 0]),
+        angle.cos(),
+        angle.sin(),
+    )
     return [TestModel("ops_inplace", "writes into tensors, through views, at indices", Inplace, {"": Call(inputs)})]

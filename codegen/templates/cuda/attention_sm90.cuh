@@ -226,10 +226,15 @@ struct Consumer {
   Cursor<L::STAGES> k, v;
   u32 qParity = 0;
 
-  float scores[SCORES];            // S, then P in fp32
-  u32 packed[SCORES / 2];          // P in 16 bits, the A operand
-  float output[L::V_DIM / 2];      // O
+  float scores[SCORES];          // S, then P in fp32
+  u32 packed[SCORES / 2];        // P in 16 bits, the A operand
+  float output[L::V_DIM / 2];    // O
   OnlineSoftmax<SCORES, L::POLYNOMIAL_EVERY> softmax;
+
+  WorkTile tile;  // the 64 rows of this warpgroup
+  int row;        // the first of this thread's two rows
+  int limit;      // keys of this sequence
+  int block;      // the key block whose scores are at hand
 
   __device__ void arrivePerWarp(u32 barrier) const {
     if (threadIdx.x % 32 == 0)
@@ -246,19 +251,26 @@ struct Consumer {
       namedArrive(1 + (warpgroup + 1) % L::CONSUMERS, 256);
   }
 
-  /// Waits for the next K block; 4 · block + kind, or -1 when the tile has no more.
-  __device__ int next(const WorkTile &tile, int block) {
+  /// Waits for the K block after `block`, makes it the current one and says its kind; Skip when there is none.
+  __device__ int next(BlockRange range) {
+    // NOTE: ptxas moves the wait for PV up to the first exponential and the exponentials down to their use, which undoes
+    // the overlap of the two. The branch inside this wait, made to depend on the sum of the exponentials, stops it.
+    u32 parity = k.parity ^ u32(__any_sync(0xffffffff, softmax.sum[0] + softmax.sum[1] < 0.0f));
     if constexpr (Mask::SKIPS) {
-      barrierWait(shared.kFull(k.stage), k.parity);
+      barrierWait(shared.kFull(k.stage), parity);
       int entry = *static_cast<volatile int *>(shared.ring + k.stage);
-      if (entry < 0)
+      if (entry < 0) {
         releaseK();
-      return entry;
+        return Skip;
+      }
+      block = entry / 4;
+      return entry % 4;
     }
-    if (block < 0)
-      return -1;
-    barrierWait(shared.kFull(k.stage), k.parity);
-    return 4 * block + (Mask::PER_BLOCK ? mask.template kind<64, L::BLOCK_N>(tile, block) : Full);
+    if (block <= range.first)
+      return Skip;
+    --block;
+    barrierWait(shared.kFull(k.stage), parity);
+    return Mask::PER_BLOCK ? mask.template kind<64, L::BLOCK_N>(tile, block) : int(Full);
   }
 
   __device__ void releaseK() {
@@ -288,24 +300,28 @@ struct Consumer {
     wgmmaCommit();
   }
 
-  __device__ void applyMask(int entry, const WorkTile &tile, const typename Mask::Fragment &fragment,
-                            ScorePlace place) {
+  __device__ ScorePlace place() const { return {row, block * L::BLOCK_N + int(threadIdx.x % 4) * 2}; }
+
+  __device__ typename Mask::Fragment loadMask(int kind) const {
+    return kind == Partial ? mask.template load<L::BLOCK_N>(tile, block, place()) : typename Mask::Fragment{};
+  }
+  __device__ void applyMask(int kind, const typename Mask::Fragment &fragment) {
     if constexpr (Mask::PER_BLOCK)
-      if (entry % 4 == Partial)
-        mask.apply(scores, fragment, tile, place);
+      if (kind == Partial)
+        mask.apply(scores, fragment, tile, place());
   }
 
-  __device__ typename Mask::Fragment loadMask(int entry, const WorkTile &tile, ScorePlace place) const {
-    return entry % 4 == Partial ? mask.template load<L::BLOCK_N>(tile, entry / 4, place) : typename Mask::Fragment{};
-  }
-
-  /// Keys past the end: their scores are hidden, and V rows that the mask cut off are cleared, since 0 · NaN is NaN.
-  __device__ void cutTail(int limit, ScorePlace place) {
+  /// Hides the keys past the end. Only the block that is visited first can have some.
+  __device__ void cutTail() {
+    if ((block + 1) * L::BLOCK_N <= limit)
+      return;
 #pragma unroll
     for (int i = 0; i < SCORES; ++i)
-      if (place.column + 8 * (i / 4) + i % 2 >= limit)
+      if (place().column + 8 * (i / 4) + i % 2 >= limit)
         scores[i] = negativeInfinity();
   }
+
+  /// Clears the V rows from `firstRow`, which the mask cut off, since 0 · NaN is NaN.
   __device__ void clearValues(int firstRow) const {
     constexpr int CHUNKS = Panel<L::V_PANEL>::ROW_BYTES / 16;
     int chunks = (L::BLOCK_N - firstRow) * CHUNKS;
@@ -319,77 +335,92 @@ struct Consumer {
     namedSync(1 + L::CONSUMERS + warpgroup, 128);
   }
 
+  __device__ void waitValues(int &rowsKept) {
+    barrierWait(shared.vFull(v.stage), v.parity);
+    if (Mask::SHORTENS && rowsKept < L::BLOCK_N) {
+      clearValues(rowsKept);
+      rowsKept = L::BLOCK_N;
+    }
+  }
+  __device__ void releaseV() {
+    arrivePerWarp(shared.vEmpty(v.stage));
+    v.advance();
+  }
+
+  /// The first block of a tile: nothing to overlap with yet.
+  __device__ void begin(int kind) {
+    waitTurn();
+    issueScores();
+    passTurn();
+    typename Mask::Fragment fragment = loadMask(kind);
+    wgmmaWait<0>();
+    pinRegisters(scores);
+    releaseK();
+    applyMask(kind, fragment);
+    cutTail();
+    softmax.update(scores, p.scaleLog2);
+    packScores<typename L::Element>(scores, packed);
+  }
+
+  /// QK and softmax of the current block while PV of the block before runs. Returns the kind of the next block.
+  __device__ int step(int kind, BlockRange range, int &rowsKept) {
+    waitTurn();
+    issueScores();
+    waitValues(rowsKept);
+    issueValues();
+    passTurn();
+    typename Mask::Fragment fragment = loadMask(kind);
+    wgmmaWait<1>();
+    pinRegisters(scores);
+    releaseK();
+    applyMask(kind, fragment);
+    bool moved = softmax.update(scores, p.scaleLog2);
+    int following = next(range);
+    wgmmaWait<0>();
+    pinRegisters(output);
+    releaseV();
+    if (moved)
+      scaleRows(output, softmax.alpha);
+    packScores<typename L::Element>(scores, packed);
+    return following;
+  }
+
   /// One work tile; leaves O unnormalised in `output`.
-  __device__ void compute(const WorkTile &tile, BlockRange range, int row) {
+  __device__ void compute(const WorkTile &blockTile, BlockRange range) {
+    tile = {blockTile.batch, blockTile.head, blockTile.row + 64 * warpgroup};
+    row = tile.row + int(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4);
+    limit = mask.keyLimit(tile, p.keys);
+    block = range.last;
     softmax.reset();
 #pragma unroll
     for (int i = 0; i < L::V_DIM / 2; ++i)
       output[i] = 0.0f;
     if (range.first >= range.last)
       return;
-    int limit = mask.keyLimit(tile, p.keys);
-    WorkTile own{tile.batch, tile.head, tile.row + 64 * warpgroup};
-    int lanePair = threadIdx.x % 4 * 2;
 
     barrierWait(shared.qFull(warpgroup), qParity);
-    int block = range.last - 1;
-    int entry = next(own, block);
-    bool tail = false;  // the first block that is visited needs V rows cleared
-    if (entry >= 0) {
-      ScorePlace place{row, entry / 4 * L::BLOCK_N + lanePair};
-      waitTurn();
-      issueScores();
-      passTurn();
-      typename Mask::Fragment fragment = loadMask(entry, own, place);
-      wgmmaWait<0>();
-      pinRegisters(scores);
-      releaseK();
-      applyMask(entry, own, fragment, place);
-      if ((entry / 4 + 1) * L::BLOCK_N > limit) {
-        cutTail(limit, place);
-        tail = Mask::SHORTENS && limit < p.keys;
-      }
-      softmax.update(scores, p.scaleLog2);
-      packScores<typename L::Element>(scores, packed);
-
-      int tailRow = limit - entry / 4 * L::BLOCK_N;
-      while ((entry = next(own, block - range.first > 0 ? block - 1 : -1)) >= 0) {
-        --block;
-        place.column = entry / 4 * L::BLOCK_N + lanePair;
-        waitTurn();
-          issueScores();
-        barrierWait(shared.vFull(v.stage), v.parity);
-        if (Mask::SHORTENS && tail)
-          clearValues(tailRow), tail = false;
-        issueValues();
-        passTurn();
-        fragment = loadMask(entry, own, place);
-        wgmmaWait<1>();
-        pinRegisters(scores);
-        releaseK();
-        applyMask(entry, own, fragment, place);
-        bool moved = softmax.update(scores, p.scaleLog2);
-        wgmmaWait<0>();
-        pinRegisters(output);
-        arrivePerWarp(shared.vEmpty(v.stage));
-        v.advance();
-        if (moved)
-          scaleRows(output, softmax.alpha);
-        packScores<typename L::Element>(scores, packed);
-      }
-      barrierWait(shared.vFull(v.stage), v.parity);
-      if (Mask::SHORTENS && tail)
-        clearValues(tailRow);
-      arrivePerWarp(shared.qEmpty(warpgroup));
-      issueValues();
-      wgmmaWait<0>();
-      pinRegisters(output);
-      arrivePerWarp(shared.vEmpty(v.stage));
-      v.advance();
-    } else {
-      arrivePerWarp(shared.qEmpty(warpgroup));
-    }
     qParity ^= 1;
+    int kind = next(range);
+    if (kind == Skip) {
+      arrivePerWarp(shared.qEmpty(warpgroup));
+      return;
+    }
+    begin(kind);
+    int rowsKept = limit < p.keys ? limit - block * L::BLOCK_N : L::BLOCK_N;
+    kind = next(range);
+    while (kind != Skip)
+      kind = step(kind, range, rowsKept);
+    end(rowsKept);
+  }
+
+  /// PV of the last block.
+  __device__ void end(int &rowsKept) {
+    arrivePerWarp(shared.qEmpty(warpgroup));
+    waitValues(rowsKept);
+    issueValues();
+    wgmmaWait<0>();
+    pinRegisters(output);
+    releaseV();
   }
 };
 
@@ -399,7 +430,8 @@ template <class Config, class Mask, class Epilogue>
 __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue) {
   using L = Layout<Config>;
   Shared<L> shared = setup<L>(p);
-  int warpgroup = threadIdx.x / 128 - 1;
+  // Read from one lane, so that the compiler knows it to be the same in the warp and keeps addresses in uniform registers.
+  int warpgroup = __shfl_sync(0xffffffff, int(threadIdx.x) / 128, 0) - 1;
   if (warpgroup < 0) {
     if constexpr (L::CONSUMERS > 1)
       shrinkRegisters<L::PRODUCER_REGISTERS>();
@@ -416,11 +448,10 @@ __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue)
   for (int index = blockIdx.x; index < workTiles<L>(p); index += gridDim.x) {
     WorkTile tile = workTile<L>(p, index);
     BlockRange range = mask.template range<L::BLOCK_M, L::BLOCK_N>(tile, p.keys);
-    int row = tile.row + 64 * warpgroup + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
-    consumer.compute(tile, range, row);
+    consumer.compute(tile, range);
     float inverse[2];
     consumer.softmax.finish(inverse);
-    storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, tile, row, p.queries, epilogue);
+    storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, tile, consumer.row, p.queries, epilogue);
   }
   if (warpgroup == 0)
     consumer.waitTurn();  // takes the turn that nobody will use, so that no barrier is left half full

@@ -28,43 +28,25 @@ __device__ inline float exp2Polynomial(float x) {
   return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
 }
 
-/// Every POLYNOMIAL_EVERY-th exponential goes to the FMA pipe (0: none). For head sizes up to 80 the exponentials and
-/// the matrix products need about the same time, and EX2 has a quarter of the rate of an FFMA.
+/// Every POLYNOMIAL_EVERY-th exponential goes to the FMA pipe (0: none), whose rate is eight times that of EX2.
 template <int COUNT, int POLYNOMIAL_EVERY>
 struct OnlineSoftmax {
   static constexpr float kSlack = 8.0f;  // in log2 units
 
-  float top[2];    // m / (scale · log2(e)), raw score units; -inf before the first key
-  float sum[2];    // this thread's part
-  float alpha[2];  // factor for what was accumulated before the last `update`
+  float top[2];      // m / (scale · log2(e)), raw score units; -inf before the first key
+  float sum[2];      // this thread's part
+  float alpha[2];    // factor for what was accumulated before the last `update`
+  int threshold[2];  // bits of the score at which m has to move; the lowest integer when that score is negative
 
   __device__ void reset() {
     top[0] = top[1] = negativeInfinity();
     sum[0] = sum[1] = 0.0f;
+    threshold[0] = threshold[1] = kNever;
   }
 
   /// Turns scores into p. Says whether the accumulator has to be multiplied by alpha (the same for the whole warp).
   __device__ bool update(float (&scores)[COUNT], float scaleLog2) {
-    float high[2] = {scores[0], scores[2]};
-#pragma unroll
-    for (int i = 1; i < COUNT; ++i)
-      high[i / 2 % 2] = fmaxf(high[i / 2 % 2], scores[i]);
-
-    // A first finite score makes the difference infinite; -inf against -inf makes NaN, which compares false.
-    bool grown = (high[0] - top[0]) * scaleLog2 > kSlack || (high[1] - top[1]) * scaleLog2 > kSlack;
-    bool moved = __any_sync(0xffffffff, grown);
-    if (moved) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 1));
-        high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 2));
-        float next = fmaxf(top[half], high[half]);
-        alpha[half] = exp2Approx(top[half] * scaleLog2 - offset(next, scaleLog2));
-        sum[half] *= alpha[half];
-        top[half] = next;
-      }
-    }
-
+    bool moved = __any_sync(0xffffffff, mayExceed(scores)) && move(scores, scaleLog2);
     float shift[2] = {offset(top[0], scaleLog2), offset(top[1], scaleLog2)};
     // Two partial sums per row: one chain of additions would be as long as the whole softmax.
     float partial[2][2] = {{sum[0], 0.0f}, {sum[1], 0.0f}};
@@ -94,6 +76,45 @@ struct OnlineSoftmax {
   }
 
 private:
+  static constexpr int kNever = -2147483647 - 1;
+
+  /// Whether a score of this thread may lie above its row's threshold. The bits of floats compare like integers where
+  /// at least one is positive, and the integer maximum takes three operands at once, half the instructions of fmaxf;
+  /// a negative threshold always says yes, and `move` looks again.
+  __device__ bool mayExceed(const float (&scores)[COUNT]) const {
+    int high[2] = {kNever, kNever};
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4) {
+      high[0] = __vimax3_s32(high[0], __float_as_int(scores[i]), __float_as_int(scores[i + 1]));
+      high[1] = __vimax3_s32(high[1], __float_as_int(scores[i + 2]), __float_as_int(scores[i + 3]));
+    }
+    return high[0] >= threshold[0] || high[1] >= threshold[1];
+  }
+
+  /// Raises m to the row's maximum if some row of the warp has outgrown it.
+  __device__ bool move(const float (&scores)[COUNT], float scaleLog2) {
+    float high[2] = {scores[0], scores[2]};
+#pragma unroll
+    for (int i = 1; i < COUNT; ++i)
+      high[i / 2 % 2] = fmaxf(high[i / 2 % 2], scores[i]);
+    // A first finite score makes the difference infinite; -inf against -inf makes NaN, which compares false.
+    bool grown = (high[0] - top[0]) * scaleLog2 > kSlack || (high[1] - top[1]) * scaleLog2 > kSlack;
+    if (!__any_sync(0xffffffff, grown))
+      return false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 1));
+      high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 2));
+      float next = fmaxf(top[half], high[half]);
+      alpha[half] = exp2Approx(top[half] * scaleLog2 - offset(next, scaleLog2));
+      sum[half] *= alpha[half];
+      top[half] = next;
+      float limit = next + __fdividef(kSlack, scaleLog2);
+      threshold[half] = limit > 0.0f ? __float_as_int(limit) : kNever;
+    }
+    return true;
+  }
+
   /// The shift of the exponent; 0 instead of -inf, so that a row without keys yields 2^-inf = 0 and never NaN.
   __device__ static float offset(float top, float scaleLog2) {
     return top == negativeInfinity() ? 0.0f : top * scaleLog2;

@@ -48,45 +48,52 @@ struct Bool {
   template <class T> static Storage store(T x) { return x != 0; }
 };
 
-/// Calls `f` with the element type that `type` names.
-template <class F> void withElement(int64_t type, F f) {
-  switch (type) {
-  case kF64: return f(F64());
-  case kF32: return f(F32());
-  case kF16: return f(F16());
-  case kBF16: return f(BF16());
-  case kI64: return f(Integer<int64_t>());
-  case kI32: return f(Integer<int32_t>());
-  case kI16: return f(Integer<int16_t>());
-  case kI8: return f(Integer<int8_t>());
-  case kU8: return f(Integer<uint8_t>());
-  default: return f(Bool());
+/// Calls `f` with the element type that `type` names, among those that convert to and from T.
+template <class T, class F> void withElement(int64_t type, F f) {
+  if constexpr (__is_same(T, int64_t))
+    switch (type) {
+    case kI64: return f(Integer<int64_t>());
+    case kI32: return f(Integer<int32_t>());
+    case kI16: return f(Integer<int16_t>());
+    case kI8: return f(Integer<int8_t>());
+    case kU8: return f(Integer<uint8_t>());
+    default: return f(Bool());
+    }
+  else
+    switch (type) {
+    case kF64: return f(F64());
+    case kF32: return f(F32());
+    case kF16: return f(F16());
+    case kBF16: return f(BF16());
+    default: return f(Bool());
+    }
+}
+
+/// `body(i)` for all i. The dense loop vectorises; the strided one stays small.
+template <class Body> void forEachPlace(int64_t n, int64_t stride, Body body) {
+  if (stride == 1) {
+    for (int64_t i = 0; i < n; ++i)
+      body(i, i);
+    return;
   }
+#pragma clang loop vectorize(disable) unroll(disable)
+  for (int64_t i = 0; i < n; ++i)
+    body(i, i * stride);
 }
 
 template <class T> void load(T *__restrict to, const char *from, int64_t stride, int64_t n, int64_t type) {
-  withElement(type, [=](auto element) {
+  withElement<T>(type, [=](auto element) {
     using E = decltype(element);
     const auto *__restrict x = reinterpret_cast<const typename E::Storage *>(from);
-    if (stride == 1)
-      for (int64_t i = 0; i < n; ++i)
-        to[i] = static_cast<T>(E::load(x[i]));
-    else
-      for (int64_t i = 0; i < n; ++i)
-        to[i] = static_cast<T>(E::load(x[i * stride]));
+    forEachPlace(n, stride, [=](int64_t i, int64_t at) { to[i] = static_cast<T>(E::load(x[at])); });
   });
 }
 
 template <class T> void store(char *to, const T *__restrict from, int64_t stride, int64_t n, int64_t type) {
-  withElement(type, [=](auto element) {
+  withElement<T>(type, [=](auto element) {
     using E = decltype(element);
     auto *__restrict y = reinterpret_cast<typename E::Storage *>(to);
-    if (stride == 1)
-      for (int64_t i = 0; i < n; ++i)
-        y[i] = E::store(from[i]);
-    else
-      for (int64_t i = 0; i < n; ++i)
-        y[i * stride] = E::store(from[i]);
+    forEachPlace(n, stride, [=](int64_t i, int64_t at) { y[at] = E::store(from[i]); });
   });
 }
 
@@ -99,6 +106,7 @@ template <class S> void copy(char *to, int64_t to_stride, const char *from, int6
     for (int64_t i = 0; i < n; ++i)
       y[i] = x[0];
   else
+#pragma clang loop vectorize(disable) unroll(disable)
     for (int64_t i = 0; i < n; ++i)
       y[i * to_stride] = x[i * from_stride];
 }

@@ -27,7 +27,8 @@ inline int64_t elementBytes(int64_t type) {
 /// Element `index` of an argument of this type.
 inline char *elementAt(char *base, int64_t type, int64_t index) { return base + index * elementBytes(type); }
 
-/// Converts `n` elements, `stride` apart, to the compute type.
+/// Converts `n` elements, `stride` apart, to the compute type: floats and bool to float and double, integers and bool
+/// to int64_t.
 void loadBlock(float *to, const char *from, int64_t stride, int64_t n, int64_t type);
 void loadBlock(double *to, const char *from, int64_t stride, int64_t n, int64_t type);
 void loadBlock(int64_t *to, const char *from, int64_t stride, int64_t n, int64_t type);

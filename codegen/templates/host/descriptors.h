@@ -25,6 +25,8 @@ struct Nest {
   int64_t stride[kMaxLoops][kMaxOperands];
 };
 
+constexpr int64_t kNormRow = 4096; ///< longest row that ditc_norm_short takes
+
 struct NormDescriptor {
   int64_t type_x, type_weight, type_bias, type_out;
   int64_t arg_weight, arg_bias, arg_out; ///< positions among the arguments; -1 when absent

@@ -6,40 +6,30 @@
 //   rms:   y = x / sqrt(mean(x²) + eps) · weight + bias
 //
 // Layout: `rows` walks x and out over rows, `inner` walks x, weight, bias and out inside one row; any strides.
-// A row of up to kRow elements is read once into a dense array, and weight and bias once for all rows; a longer
+// A row of up to kNormRow elements is read once into a dense array, and weight and bias once for all rows; a longer
 // one is read three times in blocks.
-// Accuracy: two passes (the variance is of differences from the mean, so nothing cancels). Sums run in the compute
-// type within a block and in double between blocks; the reciprocal root is taken in double and rounded once.
+// Accuracy: two passes (the variance is of differences from the mean, so nothing cancels). Differences and squares are
+// taken in the compute type, sums and the reciprocal root in double, rounded once.
 #include "blocks.h"
 #include "nest.h"
 
 namespace ditc {
 namespace {
 
-constexpr int64_t kRow = 4096;
-
 template <class T> double sumOf(const T *x, int64_t n) {
 #pragma clang fp reassociate(on)
-  double total = 0;
-  for (int64_t first = 0; first < n; first += kBlock) {
-    T sum = 0;
-    for (int64_t i = first, end = smaller(n, first + kBlock); i < end; ++i)
-      sum += x[i];
-    total += sum;
-  }
-  return total;
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += x[i];
+  return sum;
 }
 
 template <class T> double squaresOf(const T *x, int64_t n, T mean) {
-#pragma clang fp reassociate(on) contract(fast)
-  double total = 0;
-  for (int64_t first = 0; first < n; first += kBlock) {
-    T sum = 0;
-    for (int64_t i = first, end = smaller(n, first + kBlock); i < end; ++i)
-      sum += (x[i] - mean) * (x[i] - mean);
-    total += sum;
-  }
-  return total;
+#pragma clang fp reassociate(on)
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += (x[i] - mean) * (x[i] - mean);
+  return sum;
 }
 
 template <class T> void normalise(T *__restrict y, const T *x, int64_t n, T mean, T scale, const T *weight, const T *bias) {
@@ -69,7 +59,7 @@ public:
   }
 
   void shortRows() {
-    T x_row[kRow], y_row[kRow], weight_row[kRow], bias_row[kRow];
+    T x_row[kNormRow], y_row[kNormRow], weight_row[kNormRow], bias_row[kNormRow];
     const T *w = weight ? gather(weight_row, weight, d.type_weight, 1, 0) : nullptr;
     const T *b = bias ? gather(bias_row, bias, d.type_bias, 2, 0) : nullptr;
     forEachElement(d.rows, [&](const Offsets &row) {
@@ -137,17 +127,11 @@ private:
   char *x, *weight, *bias, *out;
 };
 
-template <class T> void norm(char *const *args, const NormDescriptor &d) {
-  Norm<T> kernel(args, d);
-  if (d.count <= kRow)
-    kernel.shortRows();
-  else
-    kernel.longRows();
-}
-
 } // namespace
 
-extern "C" void ditc_norm_f32(char *const *args, const NormDescriptor *d) { norm<float>(args, *d); }
-extern "C" void ditc_norm_f64(char *const *args, const NormDescriptor *d) { norm<double>(args, *d); }
+extern "C" void ditc_norm_short_f32(char *const *args, const NormDescriptor *d) { Norm<float>(args, *d).shortRows(); }
+extern "C" void ditc_norm_short_f64(char *const *args, const NormDescriptor *d) { Norm<double>(args, *d).shortRows(); }
+extern "C" void ditc_norm_long_f32(char *const *args, const NormDescriptor *d) { Norm<float>(args, *d).longRows(); }
+extern "C" void ditc_norm_long_f64(char *const *args, const NormDescriptor *d) { Norm<double>(args, *d).longRows(); }
 
 } // namespace ditc

@@ -7,7 +7,7 @@
 // Layout: `kept` walks input and output over results, `reduced` walks the input within one result; any strides.
 // Where the input is dense along the reduced run, results are computed one by one from blocks of it; else (a sum
 // over rows) a block of results is computed at once, and each read is a dense piece of one row.
-// Accuracy: float sums run in float over at most kBlock elements and several lanes, and in double beyond that.
+// Accuracy: sums and products of floats run in double, sums in several lanes; the result is rounded once.
 // NaN propagates through max and min.
 #include "blocks.h"
 #include "nest.h"
@@ -15,7 +15,7 @@
 namespace ditc {
 namespace {
 
-/// What sums and products of T run in beyond one block.
+/// What sums and products of T run in.
 template <class T> struct WideOf {
   using Type = double;
 };
@@ -30,7 +30,7 @@ template <class T> struct SumOf {
   static State combine(State a, State b) { return a + b; }
   static State fold(const T *x, int64_t n, int64_t) {
 #pragma clang fp reassociate(on)
-    T sum = 0;
+    State sum = 0;
     for (int64_t i = 0; i < n; ++i)
       sum += x[i];
     return sum;
@@ -163,21 +163,22 @@ private:
   char *in, *out;
 };
 
-template <class T> void reduce(char *const *args, const ReduceDescriptor &d) {
-  switch (d.kind) {
-  case kSum:
-  case kMean: return Reduction<T, SumOf<T>>(args, d).run();
-  case kProd: return Reduction<T, ProductOf<T>>(args, d).run();
-  case kMax:
-  case kAny: return Reduction<T, MaxOf<T>>(args, d).run();
-  default: return Reduction<T, MinOf<T>>(args, d).run();
-  }
-}
+template <class T, template <class> class Kind> void reduce(char *const *args, const ReduceDescriptor *d) { Reduction<T, Kind<T>>(args, *d).run(); }
 
 } // namespace
 
-extern "C" void ditc_reduce_f32(char *const *args, const ReduceDescriptor *d) { reduce<float>(args, *d); }
-extern "C" void ditc_reduce_f64(char *const *args, const ReduceDescriptor *d) { reduce<double>(args, *d); }
-extern "C" void ditc_reduce_i64(char *const *args, const ReduceDescriptor *d) { reduce<int64_t>(args, *d); }
+// One function for each kind, so that a kernel brings in no more than it uses.
+extern "C" void ditc_reduce_sum_f32(char *const *args, const ReduceDescriptor *d) { reduce<float, SumOf>(args, d); }
+extern "C" void ditc_reduce_sum_f64(char *const *args, const ReduceDescriptor *d) { reduce<double, SumOf>(args, d); }
+extern "C" void ditc_reduce_sum_i64(char *const *args, const ReduceDescriptor *d) { reduce<int64_t, SumOf>(args, d); }
+extern "C" void ditc_reduce_prod_f32(char *const *args, const ReduceDescriptor *d) { reduce<float, ProductOf>(args, d); }
+extern "C" void ditc_reduce_prod_f64(char *const *args, const ReduceDescriptor *d) { reduce<double, ProductOf>(args, d); }
+extern "C" void ditc_reduce_prod_i64(char *const *args, const ReduceDescriptor *d) { reduce<int64_t, ProductOf>(args, d); }
+extern "C" void ditc_reduce_max_f32(char *const *args, const ReduceDescriptor *d) { reduce<float, MaxOf>(args, d); }
+extern "C" void ditc_reduce_max_f64(char *const *args, const ReduceDescriptor *d) { reduce<double, MaxOf>(args, d); }
+extern "C" void ditc_reduce_max_i64(char *const *args, const ReduceDescriptor *d) { reduce<int64_t, MaxOf>(args, d); }
+extern "C" void ditc_reduce_min_f32(char *const *args, const ReduceDescriptor *d) { reduce<float, MinOf>(args, d); }
+extern "C" void ditc_reduce_min_f64(char *const *args, const ReduceDescriptor *d) { reduce<double, MinOf>(args, d); }
+extern "C" void ditc_reduce_min_i64(char *const *args, const ReduceDescriptor *d) { reduce<int64_t, MinOf>(args, d); }
 
 } // namespace ditc
