@@ -30,6 +30,7 @@ static void buildSpecialise(OpPassManager &pm, const CompileOptions &) {
 /// One op = one launch, a library call, or a free view.
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   simplify(pm);
+  pm.addNestedPass<func::FuncOp>(createRecogniseNorms()); // one spelling for every RMSNorm
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // chains: one pass over memory

@@ -28,7 +28,7 @@ ClusterGraph::ClusterGraph(Block &block, const Catalogue &catalogue) : block(blo
     if (isLeaf(&op))
       continue;
     owner[&op] = clusters.size();
-    clusters.push_back({templateFor(&op, catalogue), {&op}, {&op}});
+    clusters.push_back({templateFor(&op, catalogue), {&op}, {&op}, {&op}});
     lastPosition.push_back(position[&op]);
   }
   position[block.getTerminator()] = next;
@@ -110,6 +110,14 @@ bool ClusterGraph::reaches(Id from, Id to, bool directEdgeCounts) const {
   return false;
 }
 
+bool ClusterGraph::wouldCycleWithReader(Id id, Id reader) const {
+  bool direct = llvm::all_of(inputsOf(reader), [&](Value input) {
+    Operation *def = input.getDefiningOp();
+    return !def || clusterOf(def) == kNone || clusterOf(def) == id;
+  });
+  return !direct && reaches(id, reader, false);
+}
+
 bool ClusterGraph::wouldCycle(Id a, Id b) const { return reaches(a, b, false) || reaches(b, a, false); }
 
 bool ClusterGraph::dependent(Id a, Id b) const { return reaches(a, b, true) || reaches(b, a, true); }
@@ -119,6 +127,7 @@ void ClusterGraph::merge(Id into, Id from) {
   for (Operation *op : source.ops)
     owner[op] = into;
   target.ops.append(source.ops);
+  target.members.insert(source.ops.begin(), source.ops.end());
   llvm::sort(target.ops, [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
   lastPosition[into] = std::max(lastPosition[into], lastPosition[from]);
   if (source.kernel == target.kernel)
@@ -129,8 +138,9 @@ void ClusterGraph::merge(Id into, Id from) {
 void ClusterGraph::release(Operation *op) {
   Cluster &old = clusters[clusterOf(op)];
   llvm::erase(old.ops, op);
+  old.members.erase(op);
   owner[op] = clusters.size();
-  clusters.push_back({nullptr, {op}, {op}});
+  clusters.push_back({nullptr, {op}, {op}, {op}});
   lastPosition.push_back(positionOf(op));
 }
 

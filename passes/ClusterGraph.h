@@ -37,6 +37,8 @@ public:
 
   /// True when a merge would make a kernel wait for itself.
   bool wouldCycle(Id a, Id b) const;
+  /// The same when `reader` is known to read `id` directly, so that nothing leads back from it.
+  bool wouldCycleWithReader(Id id, Id reader) const;
   /// True when one of the two needs, directly or not, a result of the other.
   bool dependent(Id a, Id b) const;
   /// Moves the operations of `from` into `into`, which keeps its kernel.

@@ -69,7 +69,7 @@ public:
       forEach(family, [&](Id id) { growProducers(id); });
     for (StringRef family : {"gemm", "gemv", "attention", "conv", "rowwise"})
       forEach(family, [&](Id id) { growReaders(id); });
-    for (StringRef family : {"gemm", "rowwise"})
+    for (StringRef family : {"gemv", "gemm", "rowwise", "layout"})
       joinStreams(family);
     placeConcats();
     emitRemarks();
@@ -132,8 +132,10 @@ private:
           if (graph.cluster(ids[i]).ops.empty() || graph.cluster(ids[j]).ops.empty())
             continue;
           ++tried;
-          if (graph.cluster(ids[i]).kernel->acceptsTogether(graph.cluster(ids[i]), graph.cluster(ids[j])) && !graph.dependent(ids[i], ids[j]))
-            graph.merge(ids[i], ids[j]);
+          if (!graph.cluster(ids[i]).kernel->acceptsTogether(graph.cluster(ids[i]), graph.cluster(ids[j])) || graph.dependent(ids[i], ids[j]))
+            continue;
+          graph.merge(ids[i], ids[j]);
+          tried = 0;
         }
       }
   }
@@ -153,10 +155,11 @@ private:
         if (other == ClusterGraph::kNone || !isTakeable(other) || !onlyReadBy(producer, id))
           continue;
         const Cluster &cluster = graph.cluster(id);
-        if (cluster.kernel->acceptsProducer(cluster, producer) && tryMerge(id, other)) {
-          changed = true;
-          break;
-        }
+        if (!cluster.kernel->acceptsProducer(cluster, producer))
+          continue;
+        graph.merge(id, other); // it is read here alone, so nothing else leads back
+        changed = true;
+        break;
       }
     }
   }
@@ -174,10 +177,11 @@ private:
         if (other == ClusterGraph::kNone || !isTakeable(other))
           continue;
         const Cluster &cluster = graph.cluster(id);
-        if (cluster.kernel->acceptsReader(cluster, reader) && tryMerge(id, other)) {
-          changed = true;
-          break;
-        }
+        if (!cluster.kernel->acceptsReader(cluster, reader) || graph.wouldCycleWithReader(id, other))
+          continue;
+        graph.merge(id, other);
+        changed = true;
+        break;
       }
     }
     trimViews(id);

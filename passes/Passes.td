@@ -22,6 +22,11 @@ def FuseMaps : Pass<"ditc-fuse-maps", "::mlir::func::FuncOp"> {
   let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
 }
 
+def RecogniseNorms : Pass<"ditc-recognise-norms", "::mlir::func::FuncOp"> {
+  let summary = "spelled-out RMSNorms become dit.norm";
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def SinkConcats : Pass<"ditc-sink-concats", "::mlir::func::FuncOp"> {
   let summary = "work on joined text and image tokens moves onto the parts, up to the attention";
 }

@@ -20,6 +20,7 @@ int main(int argc, char **argv) {
   ditc::registerLegalizeForHost();
   ditc::registerLowerToPlan();
   ditc::registerPlanMemory();
+  ditc::registerRecogniseNorms();
   ditc::registerSinkConcats();
   mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));

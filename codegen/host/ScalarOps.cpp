@@ -43,12 +43,11 @@ template <ID INTRINSIC> Value *binaryIntrinsic(const Row &r) { return r.b.Create
 template <ID INTRINSIC> Value *countIntrinsic(const Row &r) { return r.b.CreateBinaryIntrinsic(INTRINSIC, r.in[0], r.b.getFalse()); }
 template <llvm::Instruction::CastOps OP> Value *convert(const Row &r) { return r.b.CreateCast(OP, r.in[0], r.type); }
 
-/// Calls a function of libm: `name` for f64, `name` + "f" otherwise. It depends on its arguments only.
-Value *callMath(llvm::IRBuilderBase &b, llvm::StringRef name, Values in) {
+/// Calls a function that depends on its arguments only, all of one type.
+Value *callPure(llvm::IRBuilderBase &b, llvm::StringRef symbol, Values in) {
   llvm::Type *type = in[0]->getType();
   llvm::SmallVector<llvm::Type *> types(in.size(), type);
   llvm::Module *module = b.GetInsertBlock()->getModule();
-  std::string symbol = type->isDoubleTy() ? name.str() : name.str() + "f";
   llvm::FunctionCallee callee = module->getOrInsertFunction(symbol, llvm::FunctionType::get(type, types, false));
   auto *function = llvm::cast<llvm::Function>(callee.getCallee());
   function->setDoesNotAccessMemory();
@@ -57,8 +56,20 @@ Value *callMath(llvm::IRBuilderBase &b, llvm::StringRef name, Values in) {
   return b.CreateCall(callee, in);
 }
 
-/// A row for a function of libm whose name is the operation's.
+/// A function of libm: `name` for f64, `name` + "f" for f32.
+Value *callMath(llvm::IRBuilderBase &b, llvm::StringRef name, Values in) {
+  return callPure(b, in[0]->getType()->isDoubleTy() ? name.str() : name.str() + "f", in);
+}
+
+/// A function of libm whose name is the operation's.
 Value *sameNameInLibm(const Row &r) { return callMath(r.b, r.op.getName().stripDialect(), r.in); }
+
+/// In f32 a function of templates/host/functions.h, which vectorises; in f64 libm's.
+Value *ownFunction(const Row &r) {
+  if (r.type->isDoubleTy())
+    return sameNameInLibm(r);
+  return callPure(r.b, ("ditc_math_" + r.op.getName().stripDialect()).str(), r.in);
+}
 
 //===-- Integers ----------------------------------------------------------------------------------===//
 
@@ -275,8 +286,11 @@ constexpr std::pair<llvm::StringLiteral, Emit> kRows[] = {
     {"math.isinf", isInf},
     {"math.isfinite", isFinite},
     {"math.isnormal", isNormal},
+    // activations
+    {"math.exp", ownFunction},
+    {"math.tanh", ownFunction},
+    {"math.erf", ownFunction},
     // libm
-    {"math.exp", sameNameInLibm},
     {"math.exp2", sameNameInLibm},
     {"math.expm1", sameNameInLibm},
     {"math.log", sameNameInLibm},
@@ -292,11 +306,9 @@ constexpr std::pair<llvm::StringLiteral, Emit> kRows[] = {
     {"math.atan2", sameNameInLibm},
     {"math.sinh", sameNameInLibm},
     {"math.cosh", sameNameInLibm},
-    {"math.tanh", sameNameInLibm},
     {"math.asinh", sameNameInLibm},
     {"math.acosh", sameNameInLibm},
     {"math.atanh", sameNameInLibm},
-    {"math.erf", sameNameInLibm},
     {"math.erfc", sameNameInLibm},
     {"math.cbrt", sameNameInLibm},
     {"math.powf", power},

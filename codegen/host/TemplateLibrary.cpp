@@ -4,12 +4,13 @@
 // file X, `ditc_template_X_begin` and `ditc_template_X_end`.
 #include "codegen/host/TemplateLibrary.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 // One line per file of codegen/templates/host; host.cmake has the same list.
-#define DITC_TEMPLATES(X) X(attention) X(axis) X(blocks) X(conv) X(gather) X(matmul) X(norm) X(pad) X(reduce)
+#define DITC_TEMPLATES(X) X(attention) X(axis) X(blocks) X(conv) X(gather) X(math) X(matmul) X(norm) X(pad) X(reduce)
 
 #define DITC_DECLARE(name) extern "C" const char ditc_template_##name##_begin[], ditc_template_##name##_end[];
 DITC_TEMPLATES(DITC_DECLARE)
@@ -58,11 +59,14 @@ llvm::Error linkTemplates(llvm::Module &module, const std::set<std::string> &lib
   if (!libraries.empty()) // every template reads and writes through these
     if (llvm::Error error = linkLibrary(module, "blocks"))
       return error;
+  if (llvm::any_of(module, [](const llvm::Function &function) { return function.isDeclaration() && function.getName().starts_with("ditc_math_"); }))
+    if (llvm::Error error = linkLibrary(module, "math"))
+      return error;
   for (llvm::Function &function : module) {
     if (function.isDeclaration() || kernels.count(function.getName().str()))
       continue;
     function.setLinkage(llvm::Function::InternalLinkage);
-    if (!function.hasOneUse())
+    if (!function.hasOneUse() && !function.hasFnAttribute(llvm::Attribute::AlwaysInline))
       keepShared(function);
   }
   return llvm::Error::success();

@@ -11,8 +11,8 @@
 
 namespace ditc {
 
-/// Links what `module` uses of the named libraries (and of what those use) into it, as internal functions. Nothing
-/// else of a library is read beyond its symbol table.
+/// Links what `module` uses of the named libraries (and of what those use) into it, as internal functions, and the
+/// functions named ditc_math_*. Nothing else of a library is read beyond its symbol table.
 llvm::Error linkTemplates(llvm::Module &module, const std::set<std::string> &libraries);
 
 } // namespace ditc

@@ -68,7 +68,7 @@ static std::vector<Value> glu(OpContext &op) {
   int64_t size = Emit::shapeOf(self)[dim];
   if (size % 2 != 0)
     fail("glu halves dimension {}, whose size {} is odd", dim, size);
-  Operand first{op.emit.slice(self, dim, 0, size / 2), {}}, second{op.emit.slice(self, dim, size / 2, size), {}};
+  Operand first{op.emit.slice(self, dim, 0, size / 2)}, second{op.emit.slice(self, dim, size / 2, size)};
   Type element = op.resultElement();
   return {elementwise(op.emit, {first, second}, dit::computeType(element), element, [](ArrayRef<Num> x) { return x[0] * sigmoid(x[1]); })};
 }
@@ -84,14 +84,15 @@ static std::vector<Value> prelu(OpContext &op) {
     weight = op.emit.view(weight, shape);
   }
   Type element = op.resultElement();
-  return {elementwise(op.emit, {Operand{self, {}}, Operand{weight, {}}}, dit::computeType(element), element,
+  return {elementwise(op.emit, {self, weight}, dit::computeType(element), element,
                       [](ArrayRef<Num> x) { return select(x[0] > 0.0, x[0], x[1] * x[0]); })};
 }
 
 /// log_sigmoid_forward also returns a buffer for the backward pass, which inference never reads.
 static std::vector<Value> logSigmoidForward(OpContext &op) {
   Type element = op.resultElement();
-  return {elementwise(op.emit, operandOf(op, "self"), dit::computeType(element), element, [](ArrayRef<Num> x) { return logSigmoid(x[0]); }), {}};
+  return {elementwise(op.emit, operandOf(op, "self"), dit::computeType(element), element, [](ArrayRef<Num> x) { return logSigmoid(x[0]); }),
+          {}};
 }
 
 void addActivationRows(ElementwiseRows &rows) {
@@ -111,9 +112,8 @@ void addActivationRows(ElementwiseRows &rows) {
   rows.unary({"aten.log_sigmoid.default"}, logSigmoid);
   rows.unary({"aten.softshrink.default"}, softshrink);
   rows.unary({"aten.hardshrink.default"}, hardshrink);
-  rows.unary({"aten.threshold.default"}, [](OpContext &op, Num x) {
-    return select(x <= x.constant(op.scalar("threshold")), x.constant(op.scalar("value")), x);
-  });
+  rows.unary({"aten.threshold.default"},
+             [](OpContext &op, Num x) { return select(x <= x.constant(op.scalar("threshold")), x.constant(op.scalar("value")), x); });
   rows.row({"aten.log_sigmoid_forward.default"}, logSigmoidForward);
   rows.row({"aten.glu.default"}, glu);
   rows.row({"aten.prelu.default", "aten._prelu_kernel.default"}, prelu);

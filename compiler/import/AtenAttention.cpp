@@ -126,7 +126,8 @@ Value Attention::run(Value mask, bool causal, bool grouped) {
   SmallVector<int64_t> shape(Emit::shapeOf(q));
   shape.back() = Emit::shapeOf(v).back();
   ImplicitLocOpBuilder &b = emit.builder();
-  Value result = dit::AttentionOp::create(b, RankedTensorType::get(shape, op.resultElement()), q, k, v, mask, b.getF64FloatAttr(scale), causal ? b.getUnitAttr() : UnitAttr());
+  Value result = dit::AttentionOp::create(b, RankedTensorType::get(shape, op.resultElement()), q, k, v, mask, b.getF64FloatAttr(scale),
+                                          causal ? b.getUnitAttr() : UnitAttr());
   return emit.view(result, op.resultType().getShape());
 }
 

@@ -147,14 +147,16 @@ static void addArithmetic(ElementwiseRows &rows) {
   rows.binary({"aten.rsub.Tensor", "aten.rsub.Scalar"}, Numbers::Exact, [](OpContext &op, Num x, Num y) { return y - scaled(op, x); });
   rows.binary({"aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor", "aten.multiply.Scalar"}, Numbers::Exact,
               [](Num x, Num y) { return x * y; });
-  rows.binary({"aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor", "aten.divide.Scalar",
-               "aten.divide.Tensor_mode", "aten.divide.Scalar_mode", "aten.true_divide.Tensor", "aten.true_divide.Scalar"},
+  rows.binary({"aten.div.Tensor", "aten.div.Scalar", "aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor",
+               "aten.divide.Scalar", "aten.divide.Tensor_mode", "aten.divide.Scalar_mode", "aten.true_divide.Tensor",
+               "aten.true_divide.Scalar"},
               Numbers::Exact, divide);
   rows.binary({"aten.floor_divide.default", "aten.floor_divide.Scalar"}, Numbers::Exact, floorDivide);
   rows.binary({"aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor"}, Numbers::Rounded, pythonRemainder);
   rows.binary({"aten.fmod.Tensor", "aten.fmod.Scalar"}, Numbers::Rounded, [](Num x, Num y) { return fmod(x, y); });
   rows.row({"aten.pow.Tensor_Tensor", "aten.pow.Tensor_Scalar", "aten.pow.Scalar", "aten.float_power.Tensor_Tensor",
-            "aten.float_power.Tensor_Scalar", "aten.float_power.Scalar"}, powerRow);
+            "aten.float_power.Tensor_Scalar", "aten.float_power.Scalar"},
+           powerRow);
 }
 
 static void addBitwise(ElementwiseRows &rows) {
@@ -164,10 +166,12 @@ static void addBitwise(ElementwiseRows &rows) {
               [](Num x, Num y) { return x | y; });
   rows.binary({"aten.bitwise_xor.Tensor", "aten.bitwise_xor.Scalar", "aten.__xor__.Tensor", "aten.__xor__.Scalar"}, Numbers::Exact,
               [](Num x, Num y) { return x ^ y; });
-  rows.binary({"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.__lshift__.Tensor", "aten.__lshift__.Scalar"},
-              Numbers::Exact, [](Num x, Num y) { return combine<arith::ShLIOp>(x, y); });
-  rows.binary({"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar", "aten.__rshift__.Tensor", "aten.__rshift__.Scalar"},
-              Numbers::Exact, [](Num x, Num y) { return combine<arith::ShRSIOp>(x, y); });
+  rows.binary(
+      {"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.__lshift__.Tensor", "aten.__lshift__.Scalar"},
+      Numbers::Exact, [](Num x, Num y) { return combine<arith::ShLIOp>(x, y); });
+  rows.binary(
+      {"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar", "aten.__rshift__.Tensor", "aten.__rshift__.Scalar"},
+      Numbers::Exact, [](Num x, Num y) { return combine<arith::ShRSIOp>(x, y); });
 }
 
 void addBinaryRows(ElementwiseRows &rows) {
@@ -180,7 +184,8 @@ void addBinaryRows(ElementwiseRows &rows) {
   rows.binary({"aten.atan2.default", "aten.arctan2.default"}, Numbers::Rounded, [](Num x, Num y) { return combine<math::Atan2Op>(x, y); });
   rows.binary({"aten.hypot.default"}, Numbers::Rounded, hypotenuse);
   rows.binary({"aten.copysign.Tensor", "aten.copysign.Scalar"}, Numbers::Rounded, [](Num x, Num y) { return copysign(x, y); });
-  rows.binary({"aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self", "aten.special_xlogy.default"}, Numbers::Rounded, xlogy);
+  rows.binary({"aten.xlogy.Tensor", "aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self", "aten.special_xlogy.default"}, Numbers::Rounded,
+              xlogy);
   rows.binary({"aten.special_xlog1py.default"}, Numbers::Rounded, xlog1py);
   rows.binary({"aten.logaddexp.default"}, Numbers::Rounded, logAddExp);
   rows.binary({"aten.logaddexp2.default"}, Numbers::Rounded, logAddExp2);

@@ -25,9 +25,11 @@ void addComparisonRows(ElementwiseRows &rows) {
   rows.compare({"aten.eq.Tensor", "aten.eq.Scalar"}, [](Num x, Num y) { return x == y; });
   rows.compare({"aten.ne.Tensor", "aten.ne.Scalar", "aten.not_equal.Tensor", "aten.not_equal.Scalar"}, [](Num x, Num y) { return x != y; });
   rows.compare({"aten.lt.Tensor", "aten.lt.Scalar", "aten.less.Tensor", "aten.less.Scalar"}, [](Num x, Num y) { return x < y; });
-  rows.compare({"aten.le.Tensor", "aten.le.Scalar", "aten.less_equal.Tensor", "aten.less_equal.Scalar"}, [](Num x, Num y) { return x <= y; });
+  rows.compare({"aten.le.Tensor", "aten.le.Scalar", "aten.less_equal.Tensor", "aten.less_equal.Scalar"},
+               [](Num x, Num y) { return x <= y; });
   rows.compare({"aten.gt.Tensor", "aten.gt.Scalar", "aten.greater.Tensor", "aten.greater.Scalar"}, [](Num x, Num y) { return x > y; });
-  rows.compare({"aten.ge.Tensor", "aten.ge.Scalar", "aten.greater_equal.Tensor", "aten.greater_equal.Scalar"}, [](Num x, Num y) { return x >= y; });
+  rows.compare({"aten.ge.Tensor", "aten.ge.Scalar", "aten.greater_equal.Tensor", "aten.greater_equal.Scalar"},
+               [](Num x, Num y) { return x >= y; });
   rows.compare({"aten.logical_and.default"}, [](Num x, Num y) { return x.toBool() & y.toBool(); });
   rows.compare({"aten.logical_or.default"}, [](Num x, Num y) { return x.toBool() | y.toBool(); });
   rows.compare({"aten.logical_xor.default"}, [](Num x, Num y) { return x.toBool() ^ y.toBool(); });

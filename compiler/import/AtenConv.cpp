@@ -47,12 +47,13 @@ static Padding paddingOf(const OpContext &op, ArrayRef<int64_t> window, ArrayRef
 }
 
 /// dit.conv with the node's bias, groups and result: `input` has a batch dimension, `filter` is [outputs, inputs / groups, window].
-static Value emitConv(OpContext &op, Value input, Value filter, ArrayRef<int64_t> stride, const Padding &padding, ArrayRef<int64_t> dilation, bool batched) {
+static Value emitConv(OpContext &op, Value input, Value filter, ArrayRef<int64_t> stride, const Padding &padding,
+                      ArrayRef<int64_t> dilation, bool batched) {
   SmallVector<int64_t> shape(op.resultType().getShape());
   if (!batched)
     shape.insert(shape.begin(), 1);
-  Value result = dit::ConvOp::create(op.emit.builder(), RankedTensorType::get(shape, op.resultElement()), input, filter, op.optionalTensor("bias"), stride,
-                                     padding.low, padding.high, dilation, op.integer("groups", 1));
+  Value result = dit::ConvOp::create(op.emit.builder(), RankedTensorType::get(shape, op.resultElement()), input, filter,
+                                     op.optionalTensor("bias"), stride, padding.low, padding.high, dilation, op.integer("groups", 1));
   return op.emit.view(result, op.resultType().getShape());
 }
 
@@ -129,7 +130,8 @@ static OpImport convolution(bool alwaysTransposed) {
 std::vector<OpRow> atenConv() {
   ElementwiseRows rows;
   rows.row({"aten.conv1d.default", "aten.conv1d.padding", "aten.conv2d.default", "aten.conv2d.padding", "aten.conv3d.default",
-            "aten.conv3d.padding", "aten.convolution.default", "aten._convolution.default"}, convolution(false));
+            "aten.conv3d.padding", "aten.convolution.default", "aten._convolution.default"},
+           convolution(false));
   rows.row({"aten.conv_transpose1d.default", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input"}, convolution(true));
   std::vector<OpRow> result = rows.take();
   llvm::append_range(result, poolingRows());

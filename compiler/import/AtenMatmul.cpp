@@ -74,7 +74,8 @@ static Results linear(OpContext &op) {
     bias = op.emit.view(bias, {Emit::typeOf(bias).getNumElements()});
   SmallVector<int64_t> shape(Emit::shapeOf(rows));
   shape.back() = Emit::shapeOf(weight)[0];
-  Value result = dit::MatmulOp::create(op.emit.builder(), RankedTensorType::get(shape, op.resultElement()), rows, weight, bias, /*transpose_rhs=*/true);
+  Value result = dit::MatmulOp::create(op.emit.builder(), RankedTensorType::get(shape, op.resultElement()), rows, weight, bias,
+                                       /*transpose_rhs=*/true);
   return {op.emit.view(result, op.resultType().getShape())};
 }
 
@@ -96,9 +97,9 @@ static Value asBias(OpContext &op, Value value, Value rhs) {
 /// beta * self + alpha * product; with beta 0 the contents of self do not matter, NaN included.
 static Value scaledSum(OpContext &op, Value self, Value product) {
   Scalar alpha = op.scalar("alpha", Scalar::of(int64_t{1})), beta = op.scalar("beta", Scalar::of(int64_t{1}));
-  SmallVector<Operand> operands{{product, {}}};
+  SmallVector<Operand> operands{product};
   if (beta.number != 0)
-    operands.push_back({self, {}});
+    operands.push_back(self);
   auto times = [](Num x, Scalar factor) { return factor.number == 1 ? x : x * x.constant(factor); };
   Type element = op.resultElement();
   return elementwise(op.emit, operands, dit::computeType(element), element, [&](ArrayRef<Num> x) {
@@ -133,7 +134,8 @@ static OpImport outer(const char *row) {
 }
 
 static Results addOuter(OpContext &op) {
-  return {scaledSum(op, op.tensor("self"), outerProduct(op.emit, op.tensor("vec1"), op.tensor("vec2"), dit::computeType(op.resultElement())))};
+  return {
+      scaledSum(op, op.tensor("self"), outerProduct(op.emit, op.tensor("vec1"), op.tensor("vec2"), dit::computeType(op.resultElement())))};
 }
 
 /// The last dimensions of both are contracted; a 0-dim operand only scales.

@@ -73,10 +73,10 @@ static Value alongChannels(Emit &emit, Value value, int64_t rank) {
 
 /// value * weight + bias per channel, rounded to `element`; absent factors are left out.
 static Value scaleChannels(Emit &emit, Value value, Value weight, Value bias, Type element) {
-  SmallVector<Operand> operands{{value, {}}};
+  SmallVector<Operand> operands{value};
   for (Value factor : {weight, bias})
     if (factor)
-      operands.push_back({alongChannels(emit, factor, Emit::rankOf(value)), {}});
+      operands.push_back(alongChannels(emit, factor, Emit::rankOf(value)));
   Type wide = wideElement(emit, Emit::elementOf(value));
   return elementwise(emit, operands, wide, element, [&](ArrayRef<Num> x) {
     Num result = weight ? x[0] * x[1] : x[0];
@@ -100,18 +100,19 @@ static Value groupNormOf(Emit &emit, Value input, int64_t groups, Value weight, 
 
 static Results groupNorm(OpContext &op) {
   int64_t groups = op.node.find("num_groups") ? op.integer("num_groups") : op.integer("group");
-  return {groupNormOf(op.emit, op.tensor("input"), groups, op.optionalTensor("weight"), op.optionalTensor("bias"), op.number("eps", 1e-5), op.resultElement())};
+  return {groupNormOf(op.emit, op.tensor("input"), groups, op.optionalTensor("weight"), op.optionalTensor("bias"), op.number("eps", 1e-5),
+                      op.resultElement())};
 }
 
 /// (x - mean) / sqrt(variance + eps) with tensors per channel.
 static Value normaliseChannels(OpContext &op, Value input, Value mean, Value variance, double eps) {
   int64_t rank = Emit::rankOf(input);
   Type wide = wideElement(op.emit, Emit::elementOf(input));
-  SmallVector<Operand> operands{{input, {}}, {alongChannels(op.emit, mean, rank), {}}, {alongChannels(op.emit, variance, rank), {}}};
+  SmallVector<Operand> operands{input, alongChannels(op.emit, mean, rank), alongChannels(op.emit, variance, rank)};
   Value weight = op.optionalTensor("weight"), bias = op.optionalTensor("bias");
   for (Value factor : {weight, bias})
     if (factor)
-      operands.push_back({alongChannels(op.emit, factor, rank), {}});
+      operands.push_back(alongChannels(op.emit, factor, rank));
   return elementwise(op.emit, operands, wide, op.resultElement(), [&](ArrayRef<Num> x) {
     Num normal = (x[0] - x[1]) * rsqrt(x[2] + eps);
     if (weight)
@@ -146,7 +147,8 @@ static Results instanceNorm(OpContext &op) {
   Value input = op.tensor("input");
   double eps = op.number("eps", 1e-5);
   if (op.flag("use_input_stats", true))
-    return {groupNormOf(op.emit, input, Emit::shapeOf(input)[1], op.optionalTensor("weight"), op.optionalTensor("bias"), eps, op.resultElement())};
+    return {groupNormOf(op.emit, input, Emit::shapeOf(input)[1], op.optionalTensor("weight"), op.optionalTensor("bias"), eps,
+                        op.resultElement())};
   return {normaliseChannels(op, input, op.tensor("running_mean"), op.tensor("running_var"), eps)};
 }
 
@@ -160,7 +162,7 @@ static Results cosineSimilarity(OpContext &op) {
   double eps = op.number("eps", 1e-8);
   Type wide = wideElement(op.emit, op.resultElement());
   auto lengthOf = [&](Value x) { return vectorNorm(op.emit, x, 2, {dim + Emit::rankOf(x)}); };
-  Value products = elementwise(op.emit, {Operand{x1, {}}, Operand{lengthOf(x1), {}}, Operand{x2, {}}, Operand{lengthOf(x2), {}}}, wide, wide,
+  Value products = elementwise(op.emit, {x1, lengthOf(x1), x2, lengthOf(x2)}, wide, wide,
                                [&](ArrayRef<Num> x) { return x[0] / max(x[1], eps) * (x[2] / max(x[3], eps)); });
   return {op.emit.reduce(dit::ReduceKind::Sum, products, {dim}, false, op.resultElement())};
 }
@@ -175,7 +177,7 @@ static Results weightNorm(OpContext &op) {
       axes.push_back(axis);
   Value length = vectorNorm(op.emit, v, 2, axes);
   Type wide = Emit::elementOf(length);
-  Value result = elementwise(op.emit, {Operand{v, {}}, Operand{g, {}}, Operand{length, {}}}, wide, op.resultElement(), [](ArrayRef<Num> x) { return x[0] * (x[1] / x[2]); });
+  Value result = elementwise(op.emit, {v, g, length}, wide, op.resultElement(), [](ArrayRef<Num> x) { return x[0] * (x[1] / x[2]); });
   if (op.resultCount() == 1)
     return {result};
   return {result, op.emit.cast(length, op.resultElement(1))};
@@ -187,7 +189,8 @@ std::vector<OpRow> atenNorms() {
   rows.row({"aten.rms_norm.default", "aten._fused_rms_norm.default"}, rmsNorm);
   rows.row({"aten.group_norm.default", "aten.native_group_norm.default"}, groupNorm);
   rows.row({"aten.batch_norm.default", "aten.native_batch_norm.default", "aten._native_batch_norm_legit_no_training.default",
-            "aten._native_batch_norm_legit.default", "aten._native_batch_norm_legit_functional.default"}, batchNorm);
+            "aten._native_batch_norm_legit.default", "aten._native_batch_norm_legit_functional.default"},
+           batchNorm);
   rows.row({"aten._native_batch_norm_legit.no_stats"}, batchNorm);
   rows.row({"aten.instance_norm.default"}, instanceNorm);
   rows.row({"aten.cosine_similarity.default"}, cosineSimilarity);

@@ -121,16 +121,16 @@ static OpImport averagePool(int64_t spatial) {
     Value input = op.tensor("self");
     std::vector<Windows> all = regularWindows(op, input, spatial);
     Type wide = wideElement(op.emit, Emit::elementOf(input));
-    SmallVector<Operand> operands{{reduceWindows(op.emit, op.emit.cast(input, wide), all, dit::ReduceKind::Sum, Scalar::of(0.0)), {}}};
+    SmallVector<Operand> operands{reduceWindows(op.emit, op.emit.cast(input, wide), all, dit::ReduceKind::Sum, Scalar::of(0.0))};
     if (std::optional<int64_t> divisor = op.optionalInteger("divisor_override")) {
-      operands.push_back({{}, Scalar::of(*divisor)});
+      operands.push_back(Scalar::of(*divisor));
     } else {
       PoolArguments arguments(op, spatial);
       bool countPadding = op.flag("count_include_pad", true);
       for (auto [windows, padding] : llvm::zip(all, arguments.padding)) {
         SmallVector<int64_t> shape(Emit::rankOf(input), 1);
         shape[windows.axis] = windows.outputs;
-        operands.push_back({op.emit.doubles(shape, windowCounts(windows, countPadding ? padding : 0)), {}});
+        operands.push_back(op.emit.doubles(shape, windowCounts(windows, countPadding ? padding : 0)));
       }
     }
     return {elementwise(op.emit, operands, wide, op.resultElement(), [](ArrayRef<Num> x) {
@@ -186,7 +186,8 @@ static Value maximumPlaces(OpContext &op, Value input, ArrayRef<Windows> all) {
   value = emit.view(emit.permute(value, order), shape);
   shape.back() = 1;
   ImplicitLocOpBuilder &b = emit.builder();
-  Value within = dit::ArgReduceOp::create(b, RankedTensorType::get(shape, b.getI64Type()), value, dit::ReduceKind::Max, static_cast<int64_t>(shape.size()) - 1);
+  Value within = dit::ArgReduceOp::create(b, RankedTensorType::get(shape, b.getI64Type()), value, dit::ReduceKind::Max,
+                                          static_cast<int64_t>(shape.size()) - 1);
 
   std::vector<int64_t> table(windowCount * windowSize), starts(windowCount);
   for (int64_t entry = 0; entry < windowCount * windowSize; ++entry) {

@@ -73,7 +73,7 @@ static Results countNonzero(OpContext &op) {
 static Results nanSum(OpContext &op) {
   Value self = op.tensor("self");
   Type element = op.resultElement();
-  Value numbers = elementwise(op.emit, Operand{self, {}}, dit::computeType(element), element,
+  Value numbers = elementwise(op.emit, Operand(self), dit::computeType(element), element,
                               [](ArrayRef<Num> x) { return x[0].isFloat() ? select(isNan(x[0]), x[0].constant(0.0), x[0]) : x[0]; });
   return {op.emit.reduce(dit::ReduceKind::Sum, numbers, axesOf(op, "dim", Emit::rankOf(self)), op.flag("keepdim", false), element)};
 }
@@ -104,7 +104,7 @@ static Results varianceRow(OpContext &op, bool root, bool withMean) {
   Type wide = Emit::elementOf(m.variance);
   Value spread = m.variance;
   if (root)
-    spread = elementwise(op.emit, Operand{spread, {}}, dit::computeType(wide), op.resultElement(), [](ArrayRef<Num> x) { return sqrt(x[0]); });
+    spread = elementwise(op.emit, Operand(spread), dit::computeType(wide), op.resultElement(), [](ArrayRef<Num> x) { return sqrt(x[0]); });
   Results results{dropAxes(op.emit, op.emit.cast(spread, op.resultElement()), axes, keep)};
   if (withMean)
     results.push_back(dropAxes(op.emit, op.emit.cast(m.mean, op.resultElement(1)), axes, keep));
@@ -135,7 +135,8 @@ static Results distance(OpContext &op) {
 static Results pairwiseDistance(OpContext &op) {
   Type wide = wideElement(op.emit, op.resultElement());
   double eps = op.number("eps", 1e-6);
-  Value difference = elementwise(op.emit, {operandOf(op, "x1"), operandOf(op, "x2")}, wide, wide, [&](ArrayRef<Num> x) { return x[0] - x[1] + eps; });
+  Value difference =
+      elementwise(op.emit, {operandOf(op, "x1"), operandOf(op, "x2")}, wide, wide, [&](ArrayRef<Num> x) { return x[0] - x[1] + eps; });
   std::vector<int64_t> axes{Emit::rankOf(difference) - 1};
   Value result = op.emit.cast(vectorNorm(op.emit, difference, op.number("p", 2), axes), op.resultElement());
   return {dropAxes(op.emit, result, axes, op.flag("keepdim", false))};
@@ -167,10 +168,10 @@ static Results logSoftmax(OpContext &op) {
   Type wide = wideElement(op.emit, op.resultElement());
   Value largest = op.emit.reduce(dit::ReduceKind::Max, lines, {dim}, true, Emit::elementOf(lines));
   auto shifted = [](ArrayRef<Num> x) { return x[0] - x[1]; };
-  Operand input{lines, {}}, top{largest, {}};
+  Operand input{lines}, top{largest};
   Value powers = elementwise(op.emit, {input, top}, wide, wide, [&](ArrayRef<Num> x) { return exp(shifted(x)); });
   Value sum = op.emit.reduce(dit::ReduceKind::Sum, powers, {dim}, true, wide);
-  Value result = elementwise(op.emit, {input, top, Operand{sum, {}}}, wide, op.resultElement(), [&](ArrayRef<Num> x) { return shifted(x) - log(x[2]); });
+  Value result = elementwise(op.emit, {input, top, sum}, wide, op.resultElement(), [&](ArrayRef<Num> x) { return shifted(x) - log(x[2]); });
   return {op.emit.view(result, op.resultType().getShape())};
 }
 
@@ -182,10 +183,11 @@ static Results logSumExp(OpContext &op) {
   Value lines = atLeastOneDim(op.emit, self);
   std::vector<int64_t> lineAxes = Emit::rankOf(self) == 0 ? std::vector<int64_t>{0} : axes;
   Value largest = op.emit.reduce(dit::ReduceKind::Max, lines, lineAxes, true, wide);
-  Value base = elementwise(op.emit, Operand{largest, {}}, wide, wide, [](ArrayRef<Num> x) { return select(abs(x[0]) == HUGE_VAL, x[0].constant(0.0), x[0]); });
-  Value powers = elementwise(op.emit, {Operand{lines, {}}, Operand{base, {}}}, wide, wide, [](ArrayRef<Num> x) { return exp(x[0] - x[1]); });
+  Value base = elementwise(op.emit, Operand(largest), wide, wide,
+                           [](ArrayRef<Num> x) { return select(abs(x[0]) == HUGE_VAL, x[0].constant(0.0), x[0]); });
+  Value powers = elementwise(op.emit, {lines, base}, wide, wide, [](ArrayRef<Num> x) { return exp(x[0] - x[1]); });
   Value sum = op.emit.reduce(dit::ReduceKind::Sum, powers, lineAxes, true, wide);
-  Value result = elementwise(op.emit, {Operand{sum, {}}, Operand{base, {}}}, wide, op.resultElement(), [](ArrayRef<Num> x) { return log(x[0]) + x[1]; });
+  Value result = elementwise(op.emit, {sum, base}, wide, op.resultElement(), [](ArrayRef<Num> x) { return log(x[0]) + x[1]; });
   return {op.emit.view(result, op.resultType().getShape())};
 }
 
@@ -196,7 +198,7 @@ static Results safeSoftmax(OpContext &op) {
   Value plain = op.emit.softmax(lines, dim, op.resultElement());
   Value largest = op.emit.reduce(dit::ReduceKind::Max, lines, {dim}, true, Emit::elementOf(lines));
   Type element = op.resultElement();
-  Value result = elementwise(op.emit, {Operand{plain, {}}, Operand{largest, {}}}, dit::computeType(element), element,
+  Value result = elementwise(op.emit, {plain, largest}, dit::computeType(element), element,
                              [](ArrayRef<Num> x) { return select(x[1] == -HUGE_VAL, x[0].constant(0.0), x[0]); });
   return {op.emit.view(result, op.resultType().getShape())};
 }
@@ -251,12 +253,13 @@ static OpImport runningExtreme(bool largest) {
       auto earlier = [&](Value value) { return emit.pad(emit.slice(value, dim, 0, size - step), low, none, Scalar::of(int64_t{0})); };
       std::vector<int64_t> present(size);
       std::fill(present.begin() + step, present.end(), 1);
-      Operand own{values, {}}, before{earlier(values), {}}, exists{emit.cast(emit.integers(shape, present), emit.builder().getI1Type()), {}, emit.builder().getI1Type()};
+      Operand own{values}, before{earlier(values)},
+          exists{emit.cast(emit.integers(shape, present), emit.builder().getI1Type()), emit.builder().getI1Type()};
       Value keeps = elementwise(emit, {own, before, exists}, compute, emit.builder().getI1Type(), keepsOwn);
-      Operand choice{keeps, {}, emit.builder().getI1Type()};
+      Operand choice{keeps, emit.builder().getI1Type()};
       auto chosen = [](ArrayRef<Num> x) { return select(x[0], x[1], x[2]); };
       values = elementwise(emit, {choice, own, before}, compute, Emit::elementOf(self), chosen);
-      places = elementwise(emit, {choice, Operand{places, {}}, Operand{earlier(places), {}}}, index, index, chosen);
+      places = elementwise(emit, {choice, places, earlier(places)}, index, index, chosen);
     }
     ArrayRef<int64_t> result = op.resultType().getShape();
     return {emit.view(values, result), emit.view(places, result)};
@@ -282,14 +285,17 @@ static Results sort(OpContext &op) {
   return {op.emit.view(sorted.values, shape), op.emit.view(sorted.indices, shape)};
 }
 
-static Results argSort(OpContext &op) { return {op.emit.view(sortLines(op, op.flag("descending", false)).indices, op.resultType().getShape())}; }
+static Results argSort(OpContext &op) {
+  return {op.emit.view(sortLines(op, op.flag("descending", false)).indices, op.resultType().getShape())};
+}
 
 /// The first k of a sort. torch leaves the order of equal elements open.
 static Results topK(OpContext &op) {
   Sorted sorted = sortLines(op, op.flag("largest", true));
   int64_t k = op.integer("k");
   ArrayRef<int64_t> shape = op.resultType().getShape();
-  return {op.emit.view(op.emit.slice(sorted.values, sorted.dim, 0, k), shape), op.emit.view(op.emit.slice(sorted.indices, sorted.dim, 0, k), shape)};
+  return {op.emit.view(op.emit.slice(sorted.values, sorted.dim, 0, k), shape),
+          op.emit.view(op.emit.slice(sorted.indices, sorted.dim, 0, k), shape)};
 }
 
 /// The k-th smallest and where it is.
@@ -297,12 +303,14 @@ static Results kthValue(OpContext &op) {
   Sorted sorted = sortLines(op, /*descending=*/false);
   int64_t k = op.integer("k");
   ArrayRef<int64_t> shape = op.resultType().getShape();
-  return {op.emit.view(op.emit.slice(sorted.values, sorted.dim, k - 1, k), shape), op.emit.view(op.emit.slice(sorted.indices, sorted.dim, k - 1, k), shape)};
+  return {op.emit.view(op.emit.slice(sorted.values, sorted.dim, k - 1, k), shape),
+          op.emit.view(op.emit.slice(sorted.indices, sorted.dim, k - 1, k), shape)};
 }
 
 static Results sortRows(OpContext &op) {
   Value self = atLeastOneDim(op.emit, op.tensor("self"));
-  auto sort = dit::SortOp::create(op.emit.builder(), self.getType(), Emit::typeOf(self).clone(op.emit.builder().getI64Type()), self, 0, /*descending=*/false);
+  auto sort = dit::SortOp::create(op.emit.builder(), self.getType(), Emit::typeOf(self).clone(op.emit.builder().getI64Type()), self, 0,
+                                  /*descending=*/false);
   return {op.emit.view(sort.getValues(), op.resultType().getShape())};
 }
 
@@ -326,7 +334,9 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.std.default", "aten.std.dim", "aten.std.correction"}, variance(true, false));
   rows.row({"aten.var_mean.default", "aten.var_mean.dim", "aten.var_mean.correction"}, variance(false, true));
   rows.row({"aten.std_mean.default", "aten.std_mean.dim", "aten.std_mean.correction"}, variance(true, true));
-  rows.row({"aten.linalg_vector_norm.default", "aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype", "aten.norm.ScalarOpt_dim_dtype"}, norm);
+  rows.row({"aten.linalg_vector_norm.default", "aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype",
+            "aten.norm.ScalarOpt_dim_dtype"},
+           norm);
   rows.row({"aten.dist.default"}, distance);
   rows.row({"aten.pairwise_distance.default"}, pairwiseDistance);
   rows.row({"aten.cdist.default", "aten._cdist_forward.default"}, pairDistances);

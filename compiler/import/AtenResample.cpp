@@ -68,7 +68,8 @@ struct Axis {
 
 /// The upsampled dimensions of the node, first to last. Factors come as a list (".vec") or one by one.
 static std::vector<Axis> axesToResample(OpContext &op, Value input, int64_t spatial) {
-  static constexpr std::array<const char *, 3> kNames[] = {{"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
+  static constexpr std::array<const char *, 3> kNames[] = {
+      {"scales", "", ""}, {"scales_h", "scales_w", ""}, {"scales_d", "scales_h", "scales_w"}};
   std::optional<std::vector<double>> factors = op.optionalNumbers("scale_factors");
   int64_t first = Emit::rankOf(input) - spatial;
   std::vector<Axis> axes;
@@ -76,8 +77,8 @@ static std::vector<Axis> axesToResample(OpContext &op, Value input, int64_t spat
     std::optional<double> factor = op.optionalNumber(kNames[spatial - 1][i]);
     if (factors)
       factor = factors->at(i);
-    axes.push_back({first + i, Emit::shapeOf(input)[first + i], op.resultType().getShape()[first + i], factor, op.flag("align_corners", false),
-                    Emit::elementOf(input).isF64()});
+    axes.push_back({first + i, Emit::shapeOf(input)[first + i], op.resultType().getShape()[first + i], factor,
+                    op.flag("align_corners", false), Emit::elementOf(input).isF64()});
   }
   return axes;
 }

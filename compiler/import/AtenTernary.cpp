@@ -61,7 +61,8 @@ void addTernaryRows(ElementwiseRows &rows) {
   rows.row({"aten.where.self", "aten.where.Scalar", "aten.where.ScalarSelf", "aten.where.ScalarOther"}, where);
   rows.row({"aten.masked_fill.Scalar", "aten.masked_fill.Tensor"}, maskedFill);
   rows.row({"aten.clamp.default", "aten.clamp.Tensor", "aten.clamp_min.default", "aten.clamp_min.Tensor", "aten.clamp_max.default",
-            "aten.clamp_max.Tensor", "aten.clip.default", "aten.clip.Tensor"}, clamp);
+            "aten.clamp_max.Tensor", "aten.clip.default", "aten.clip.Tensor"},
+           clamp);
   rows.row({"aten.lerp.Scalar", "aten.lerp.Tensor"}, lerp);
   rows.row({"aten.addcmul.default"}, addProduct);
   rows.row({"aten.addcdiv.default"}, addQuotient);

@@ -45,9 +45,7 @@ static Num sinc(Num x) {
 }
 
 /// Largest finite number of a float type.
-static double largestFinite(Type element) {
-  return APFloat::getLargest(cast<FloatType>(element).getFloatSemantics()).convertToDouble();
-}
+static double largestFinite(Type element) { return APFloat::getLargest(cast<FloatType>(element).getFloatSemantics()).convertToDouble(); }
 
 static Num nanToNum(OpContext &op, Num x) {
   if (!x.isFloat())

@@ -12,8 +12,8 @@ std::optional<Operand> optionalOperand(OpContext &op, std::string_view name) {
   if (!argument || argument->kind == Argument::Kind::None)
     return std::nullopt;
   if (argument->kind == Argument::Kind::Tensor)
-    return Operand{op.tensor(name), {}};
-  return Operand{{}, op.scalar(name)};
+    return Operand(op.tensor(name));
+  return Operand(op.scalar(name));
 }
 
 Operand operandOf(OpContext &op, std::string_view name) {
@@ -25,7 +25,7 @@ Operand operandOf(OpContext &op, std::string_view name) {
 
 Operand conditionOf(OpContext &op, std::string_view name) {
   Value tensor = op.tensor(name);
-  return {tensor, {}, dit::computeType(Emit::elementOf(tensor))};
+  return {tensor, dit::computeType(Emit::elementOf(tensor))};
 }
 
 //===-- Promotion ---------------------------------------------------------------------------------===//
@@ -71,7 +71,9 @@ Type promotedType(Emit &emit, ArrayRef<Operand> operands) {
     if (!operand.tensor) {
       Scalar::Kind kind = operand.number.kind;
       OpBuilder &b = emit.builder();
-      Type type = kind == Scalar::Kind::Float ? Type(b.getF32Type()) : kind == Scalar::Kind::Int ? Type(b.getI64Type()) : Type(b.getI1Type());
+      Type type = kind == Scalar::Kind::Float ? Type(b.getF32Type())
+                  : kind == Scalar::Kind::Int ? Type(b.getI64Type())
+                                              : Type(b.getI1Type());
       numbers = promote(numbers, type);
     } else if (Emit::rankOf(operand.tensor) == 0) {
       scalars = promote(scalars, Emit::elementOf(operand.tensor));

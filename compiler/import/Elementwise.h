@@ -18,7 +18,10 @@ namespace ditc {
 struct Operand {
   Value tensor; ///< null for a number
   Scalar number;
-  Type compute = {}; ///< the type that the body sees it in, where that is not the op's
+  Type compute; ///< the type that the body sees it in, where that is not the op's
+
+  Operand(Value tensor, Type compute = {}) : tensor(tensor), compute(compute) {}
+  Operand(Scalar number) : number(number) {}
 };
 
 /// The argument, which is a tensor or a Scalar; nothing when it is absent or None.

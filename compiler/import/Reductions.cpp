@@ -36,7 +36,7 @@ static Value reduceKept(Emit &emit, dit::ReduceKind kind, Value value, ArrayRef<
 }
 
 static Value mapOne(Emit &emit, Value value, Type element, function_ref<Num(Num)> f) {
-  return elementwise(emit, Operand{value, {}}, dit::computeType(element), element, [&](ArrayRef<Num> x) { return f(x[0]); });
+  return elementwise(emit, Operand(value), dit::computeType(element), element, [&](ArrayRef<Num> x) { return f(x[0]); });
 }
 
 Moments moments(Emit &emit, Value input, ArrayRef<int64_t> axes, double correction) {
@@ -53,7 +53,9 @@ Moments moments(Emit &emit, Value input, ArrayRef<int64_t> axes, double correcti
 
 Value vectorNorm(Emit &emit, Value input, double p, ArrayRef<int64_t> axes) {
   Type wide = wideElement(emit, Emit::elementOf(input));
-  auto reduced = [&](dit::ReduceKind kind, function_ref<Num(Num)> f) { return reduceKept(emit, kind, mapOne(emit, input, wide, f), axes, wide); };
+  auto reduced = [&](dit::ReduceKind kind, function_ref<Num(Num)> f) {
+    return reduceKept(emit, kind, mapOne(emit, input, wide, f), axes, wide);
+  };
   if (p == 2)
     return mapOne(emit, reduced(dit::ReduceKind::Sum, [](Num x) { return x * x; }), wide, [](Num x) { return sqrt(x); });
   if (p == 1)

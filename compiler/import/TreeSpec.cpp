@@ -8,6 +8,9 @@ namespace ditc {
 
 namespace {
 
+// Names of real inputs are short; long keys times many leaves is how a small file would fill the memory.
+constexpr size_t kMaxPath = 1024;
+
 bool isDict(const std::string &type) {
   return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
 }
@@ -54,10 +57,10 @@ std::vector<std::string> readKeys(const TreeSpec &spec, const Json &context, con
 
 TreeSpec readSpec(const Json &node, const NamedTupleFields &fields, const JsonReader &reader) {
   TreeSpec spec;
-  const Json *type = reader.find(node, "type");
-  if (!type)
+  if (const Json *type = reader.find(node, "type"))
+    spec.type = reader.asText(*type, "type");
+  if (spec.type.empty())
     return spec;
-  spec.type = reader.asText(*type, "type");
   for (const Json &child : reader.list(node, "children_spec"))
     spec.children.push_back(readSpec(child, fields, reader));
   const Json *context = reader.find(node, "context");
@@ -66,6 +69,9 @@ TreeSpec readSpec(const Json &node, const NamedTupleFields &fields, const JsonRe
 }
 
 void collectPaths(const TreeSpec &spec, const std::string &path, std::vector<std::string> &paths) {
+  if (path.size() > kMaxPath)
+    fail("an input or output is called '{}', which is longer than {} bytes; rename it and export the model again",
+         printable(path), kMaxPath);
   if (spec.type.empty()) {
     paths.push_back(path);
     return;

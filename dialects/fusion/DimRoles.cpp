@@ -7,21 +7,29 @@ namespace ditc {
 
 static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-RoleMap::RoleMap(const Cluster &cluster, int64_t columns) {
-  for (Operation *anchor : cluster.anchors)
-    for (Value result : anchor->getResults()) {
-      ArrayRef<int64_t> shape = shapeOf(result);
-      DimRoles roles;
-      for (auto [i, size] : llvm::enumerate(shape))
-        roles.push_back(size == 1 ? DimRole::Unit : static_cast<int64_t>(i) + columns >= static_cast<int64_t>(shape.size()) ? DimRole::Column : DimRole::Row);
-      known[result] = roles;
-    }
-  for (Operation *op : cluster.ops)
-    if (!llvm::is_contained(cluster.anchors, op))
-      visit(op);
+void RoleMap::addAnchor(Operation *anchor) {
+  auto norm = dyn_cast<dit::NormOp>(anchor);
+  auto reduce = dyn_cast<dit::ReduceOp>(anchor);
+  int64_t columns = norm ? norm.getAxes() : reduce ? std::max<int64_t>(reduce.getAxes().size(), 1) : 1;
+  for (Value result : anchor->getResults()) {
+    ArrayRef<int64_t> shape = shapeOf(result);
+    DimRoles roles;
+    for (auto [i, size] : llvm::enumerate(shape))
+      roles.push_back(size == 1 ? DimRole::Unit : static_cast<int64_t>(i) + columns >= static_cast<int64_t>(shape.size()) ? DimRole::Column : DimRole::Row);
+    known[result] = roles;
+  }
 }
 
-const DimRoles *RoleMap::find(Value value) const {
+const DimRoles *RoleMap::find(Value value) {
+  if (auto entry = known.find(value); entry != known.end())
+    return &entry->second;
+  Operation *def = value.getDefiningOp();
+  if (!def || !cluster.contains(def))
+    return nullptr;
+  if (cluster.isAnchor(def))
+    addAnchor(def);
+  else
+    visit(def);
   auto entry = known.find(value);
   return entry == known.end() ? nullptr : &entry->second;
 }
@@ -60,17 +68,16 @@ Verdict RoleMap::visitView(dit::ViewOp op, const DimRoles &roles) {
 }
 
 Verdict RoleMap::visitConcat(dit::ConcatOp op) {
-  const DimRoles *first = nullptr;
+  DimRoles result;
   for (Value input : op.getInputs()) {
     const DimRoles *roles = find(input);
     if (!roles)
       return {Reason::NoSlot, input}; // a part that the tile does not hold
-    first = first ? first : roles;
+    result = *roles;
     for (auto [i, role] : llvm::enumerate(*roles))
       if (role == DimRole::Row && static_cast<int64_t>(i) == op.getAxis())
         return {Reason::CrossesRows, input};
   }
-  DimRoles result = *first;
   result[op.getAxis()] = DimRole::Column;
   known[op.getResult()] = result;
   return {};
@@ -79,14 +86,14 @@ Verdict RoleMap::visitConcat(dit::ConcatOp op) {
 Verdict RoleMap::visit(Operation *op) {
   if (auto concat = dyn_cast<dit::ConcatOp>(op))
     return visitConcat(concat);
-  const DimRoles *roles = nullptr;
+  std::optional<DimRoles> roles; // of the operand of the cluster that repeats the fewest dimensions
   for (Value operand : op->getOperands())
-    if (const DimRoles *found = find(operand); found && (!roles || found->size() == roles->size()))
-      roles = roles && llvm::count(*roles, DimRole::Unit) <= llvm::count(*found, DimRole::Unit) ? roles : found;
+    if (const DimRoles *found = find(operand); found && (!roles || llvm::count(*found, DimRole::Unit) < llvm::count(*roles, DimRole::Unit)))
+      roles = *found;
   if (!roles)
     return {Reason::NoSlot, op->getOperand(0)};
   if (auto view = dyn_cast<dit::ViewOp>(op))
-    return visitView(view, DimRoles(*roles));
+    return visitView(view, *roles);
   DimRoles result = *roles;
   if (auto permute = dyn_cast<dit::PermuteOp>(op)) {
     for (auto [i, dim] : llvm::enumerate(permute.getPermutation()))

@@ -17,14 +17,14 @@ enum class DimRole : uint8_t { Unit, Row, Column };
 
 using DimRoles = llvm::SmallVector<DimRole, 6>;
 
-/// Roles of the dimensions of every value that a cluster computes, starting from its anchors' results: the
-/// last `columns` dimensions of those are columns.
+/// Roles of the dimensions of the values that a cluster computes, found on demand from its anchors' results:
+/// the last dimension of those (all that a norm covers) are columns.
 class RoleMap {
 public:
-  RoleMap(const Cluster &cluster, int64_t columns = 1);
+  explicit RoleMap(const Cluster &cluster) : cluster(cluster) {}
 
   /// Roles of a value of the cluster; nothing for values from outside.
-  const DimRoles *find(mlir::Value value) const;
+  const DimRoles *find(mlir::Value value);
 
   /// Roles that the results of `op` would have; a verdict when rows would mix.
   Verdict visit(mlir::Operation *op);
@@ -33,6 +33,9 @@ private:
   Verdict visitView(dit::ViewOp op, const DimRoles &roles);
   Verdict visitConcat(dit::ConcatOp op);
 
+  void addAnchor(mlir::Operation *anchor);
+
+  const Cluster &cluster;
   llvm::DenseMap<mlir::Value, DimRoles> known;
 };
 

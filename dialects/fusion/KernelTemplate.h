@@ -19,8 +19,10 @@ struct Cluster {
   const KernelTemplate *kernel = nullptr;
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<mlir::Operation *> anchors; ///< the operations that the template is about
+  llvm::DenseSet<mlir::Operation *> members;    ///< `ops` as a set
 
-  bool contains(mlir::Operation *op) const { return llvm::is_contained(ops, op); }
+  bool contains(mlir::Operation *op) const { return members.contains(op); }
+  bool isAnchor(mlir::Operation *op) const { return llvm::is_contained(anchors, op); }
 };
 
 class KernelTemplate {

@@ -53,7 +53,9 @@ template <typename T> double exponentiate(T *scores, int64_t keys) {
   return sum;
 }
 
-template <typename T> TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorValue &key, const TensorValue &value, const TensorValue *maskValue) {
+template <typename T>
+TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorValue &key, const TensorValue &value,
+                        const TensorValue *maskValue) {
   constexpr int64_t kRows = 64;
   ArrayRef<int64_t> shape = query.type.getShape();
   int64_t heads = shape[1], queries = shape[2], width = shape[3], groups = key.type.getDimSize(1), keys = key.type.getDimSize(2);
@@ -88,7 +90,8 @@ template <typename T> TensorValue attentionIn(AttentionOp op, const TensorValue 
 
 } // namespace
 
-TensorValue evaluateAttention(AttentionOp op, const TensorValue &query, const TensorValue &key, const TensorValue &value, const TensorValue *mask) {
+TensorValue evaluateAttention(AttentionOp op, const TensorValue &query, const TensorValue &key, const TensorValue &value,
+                              const TensorValue *mask) {
   if (query.type.getElementType().isF64())
     return attentionIn<double>(op, query, key, value, mask);
   return attentionIn<float>(op, query, key, value, mask);

@@ -17,7 +17,8 @@ TensorValue evaluateMatmul(MatmulOp op, const TensorValue &lhs, const TensorValu
 TensorValue evaluateConv(ConvOp op, const TensorValue &input, const TensorValue &filter, const TensorValue *bias);
 
 // EvaluateAttention.cpp
-TensorValue evaluateAttention(AttentionOp op, const TensorValue &query, const TensorValue &key, const TensorValue &value, const TensorValue *mask);
+TensorValue evaluateAttention(AttentionOp op, const TensorValue &query, const TensorValue &key, const TensorValue &value,
+                              const TensorValue *mask);
 
 // EvaluateReduce.cpp
 TensorValue evaluateNorm(NormOp op, const TensorValue &input, const TensorValue *weight, const TensorValue *bias);

@@ -55,7 +55,7 @@ namespace {
 
 /// A convolution of up to three spatial dimensions, always written as three.
 struct Window {
-  int64_t channels = 0;                 ///< per group
+  int64_t channels = 0; ///< per group
   SmallVector<int64_t, 3> input, output, size, stride, dilation, padding;
 
   explicit Window(ConvOp op) {

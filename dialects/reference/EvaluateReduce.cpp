@@ -99,7 +99,8 @@ template <typename T, typename A> TensorValue reduceIn(ReduceOp op, const Tensor
   auto type = cast<RankedTensorType>(op.getType());
   std::vector<T> numbers = numbersOf<T>(input);
   std::vector<A> totals(type.getNumElements(), identityOf<A>(op.getKind(), work));
-  forEachReduced(input.type.getShape(), type.getShape(), [&](int64_t from, int64_t to) { totals[to] = combine(op.getKind(), totals[to], static_cast<A>(numbers[from])); });
+  forEachReduced(input.type.getShape(), type.getShape(),
+                 [&](int64_t from, int64_t to) { totals[to] = combine(op.getKind(), totals[to], static_cast<A>(numbers[from])); });
   if (op.getKind() == ReduceKind::Mean && !totals.empty()) {
     double count = static_cast<double>(input.type.getNumElements()) / totals.size();
     for (A &total : totals)
@@ -113,7 +114,8 @@ struct Lines {
   int64_t outer, size, inner;
 
   Lines(ArrayRef<int64_t> shape, int64_t axis)
-      : outer(ShapedType::getNumElements(shape.take_front(axis))), size(shape[axis]), inner(ShapedType::getNumElements(shape.drop_front(axis + 1))) {}
+      : outer(ShapedType::getNumElements(shape.take_front(axis))), size(shape[axis]),
+        inner(ShapedType::getNumElements(shape.drop_front(axis + 1))) {}
 
   /// Calls `visit` with the number of the line and the offset of its first element; elements are `inner`
   /// apart.

@@ -90,9 +90,12 @@ template <auto F> ScalarKernel ints2(Type type) {
 constexpr int64_t kSmallest = std::numeric_limits<int64_t>::min();
 
 /// int64 arithmetic that wraps instead of being undefined.
-template <auto F> constexpr auto kWrapped = [](int64_t a, int64_t b) { return static_cast<int64_t>(F(static_cast<uint64_t>(a), static_cast<uint64_t>(b))); };
+template <auto F>
+constexpr auto kWrapped = [](int64_t a, int64_t b) { return static_cast<int64_t>(F(static_cast<uint64_t>(a), static_cast<uint64_t>(b))); };
 
-constexpr auto kDivide = [](int64_t a, int64_t b) -> int64_t { return b == 0 ? 0 : (b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b); };
+constexpr auto kDivide = [](int64_t a, int64_t b) -> int64_t {
+  return b == 0 ? 0 : (b == -1 ? static_cast<int64_t>(-static_cast<uint64_t>(a)) : a / b);
+};
 constexpr auto kRemainder = [](int64_t a, int64_t b) -> int64_t { return b == 0 ? a : (b == -1 ? 0 : a % b); };
 constexpr auto kFloorDivide = [](int64_t a, int64_t b) -> int64_t {
   return b == 0 ? 0 : kDivide(a, b) - (kRemainder(a, b) != 0 && (a < 0) != (b < 0));
@@ -115,8 +118,12 @@ constexpr auto kIntegerPower = [](int64_t base, int64_t exponent) -> int64_t {
 };
 
 /// IEEE 754-2019 maximum and minimum: NaN wins, -0 is below +0.
-constexpr auto kMaximum = [](auto a, auto b) { return std::isnan(a) ? a : std::isnan(b) ? b : a == b ? (std::signbit(a) ? b : a) : (a > b ? a : b); };
-constexpr auto kMinimum = [](auto a, auto b) { return std::isnan(a) ? a : std::isnan(b) ? b : a == b ? (std::signbit(a) ? a : b) : (a < b ? a : b); };
+constexpr auto kMaximum = [](auto a, auto b) {
+  return std::isnan(a) ? a : std::isnan(b) ? b : a == b ? (std::signbit(a) ? b : a) : (a > b ? a : b);
+};
+constexpr auto kMinimum = [](auto a, auto b) {
+  return std::isnan(a) ? a : std::isnan(b) ? b : a == b ? (std::signbit(a) ? a : b) : (a < b ? a : b);
+};
 
 ScalarKernel compareFloats(arith::CmpFPredicate predicate, Type type) {
   using P = arith::CmpFPredicate;
@@ -258,14 +265,11 @@ ScalarKernel conversionKernel(Operation *op) {
   return llvm::TypeSwitch<Operation *, ScalarKernel>(op)
       .Case<arith::ExtFOp, arith::TruncFOp>([](auto op) { return convertFloat(op); })
       .Case<arith::ExtSIOp, arith::SIToFPOp>([](auto op) { return conversion<kSignedValue>(op); })
-      .Case([](arith::UIToFPOp op) {
-        return conversion<[]<typename T>(auto x) { return static_cast<T>(static_cast<uint64_t>(x)); }>(op);
-      })
+      .Case([](arith::UIToFPOp op) { return conversion<[]<typename T>(auto x) { return static_cast<T>(static_cast<uint64_t>(x)); }>(op); })
       .Case([](arith::ExtUIOp op) { return zeroExtend(op); })
       .Case([](arith::TruncIOp op) { return truncateInt(op); })
-      .Case<arith::FPToSIOp, arith::FPToUIOp>([](auto op) {
-        return conversion<[]<typename T>(auto x) { return convertNumber<T>(x); }>(op);
-      })
+      .Case<arith::FPToSIOp, arith::FPToUIOp>(
+          [](auto op) { return conversion<[]<typename T>(auto x) { return convertNumber<T>(x); }>(op); })
       .Case([](arith::BitcastOp op) { return reinterpretBits(op.getIn().getType(), op.getType()); })
       .Case([](math::FPowIOp op) { return integerExponent(op.getLhs().getType(), op.getRhs().getType()); })
       .Case([](arith::SelectOp op) -> ScalarKernel {
@@ -315,8 +319,8 @@ ScalarKernel arithKernel(Operation *op, Type type) {
       DITC_ROW(arith::MinUIOp, ints2, kWrapped<[](uint64_t a, uint64_t b) { return a < b ? a : b; }>)
       DITC_ROW(math::IPowIOp, ints2, kIntegerPower)
       DITC_ROW(math::AbsIOp, ints1, [](int64_t a) { return a == kSmallest || a >= 0 ? a : -a; })
-      // clang-format on
-      .Default([](Operation *) { return nullptr; });
+                                                                      // clang-format on
+                                                                      .Default([](Operation *) { return nullptr; });
 }
 
 ScalarKernel mathKernel(Operation *op, Type type) {
@@ -361,8 +365,8 @@ ScalarKernel mathKernel(Operation *op, Type type) {
       DITC_ROW(math::IsNaNOp, floatTest, [](auto a) { return std::isnan(a); })
       DITC_ROW(math::IsInfOp, floatTest, [](auto a) { return std::isinf(a); })
       DITC_ROW(math::IsFiniteOp, floatTest, [](auto a) { return std::isfinite(a); })
-      // clang-format on
-      .Default([](Operation *) { return nullptr; });
+                                                                                  // clang-format on
+                                                                                  .Default([](Operation *) { return nullptr; });
 }
 #undef DITC_ROW
 

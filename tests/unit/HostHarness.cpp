@@ -107,6 +107,8 @@ Tensor::Tensor(std::string element, Index shape, Index strides) : element(std::m
   bytes.assign((last + 1) * elementSize(this->element) + 2 * kGuard, kPattern);
 }
 
+void Tensor::clear() { std::fill(bytes.begin(), bytes.end(), kPattern); }
+
 int64_t Tensor::count() const {
   int64_t count = 1;
   for (int64_t size : shape)
@@ -309,6 +311,45 @@ void runKernel(const std::string &family, const std::vector<Tensor *> &args, int
   module.call("k", args);
   for (size_t i = args.size() - outputs; i < args.size(); ++i)
     EXPECT_TRUE(args[i]->gapsAreIntact()) << text;
+}
+
+Tensor &KernelBatch::tensor(const std::string &element, const Index &shape, const Index &strides) {
+  tensors.push_back(std::make_unique<Tensor>(element, shape, strides));
+  return *tensors.back();
+}
+
+void KernelBatch::add(const std::string &family, const std::vector<Tensor *> &args, int outputs, const std::string &config, const std::string &body,
+                      std::function<void()> check) {
+  entries.push_back({family, config, body, args, outputs, std::move(check)});
+}
+
+void KernelBatch::runAndCheck(HostModule &module, const Entry &entry, const std::string &name) {
+  SCOPED_TRACE(kernelText(name, entry.family, entry.args, entry.outputs, entry.config, entry.body));
+  module.call(name, entry.args);
+  for (size_t i = entry.args.size() - entry.outputs; i < entry.args.size(); ++i)
+    EXPECT_TRUE(entry.args[i]->gapsAreIntact());
+  entry.check();
+}
+
+void KernelBatch::run(const HostOptions &options) {
+  std::string text;
+  auto textOf = [&](size_t i) {
+    const Entry &e = entries[i];
+    return kernelText("k" + std::to_string(i), e.family, e.args, e.outputs, e.config, e.body);
+  };
+  for (size_t i = 0; i < entries.size(); ++i)
+    text += textOf(i);
+  HostModule together(text, options);
+  ASSERT_TRUE(together.isLoaded()) << together.diagnostics();
+  for (size_t i = 0; i < entries.size(); ++i)
+    runAndCheck(together, entries[i], "k" + std::to_string(i));
+  for (size_t i = 0; i < entries.size(); i += 9) {
+    HostModule alone(textOf(i), options);
+    ASSERT_TRUE(alone.isLoaded()) << alone.diagnostics();
+    for (Tensor *output : llvm::ArrayRef(entries[i].args).take_back(entries[i].outputs))
+      output->clear();
+    runAndCheck(alone, entries[i], "k" + std::to_string(i));
+  }
 }
 
 void expectElements(const Tensor &actual, const std::function<double(const Index &)> &expected, double tolerance) {

@@ -46,6 +46,7 @@ public:
   char *data() { return bytes.data() + kGuard; }
   std::string type() const; ///< memref<...>
   int64_t count() const;
+  void clear(); ///< back to the pattern
   bool gapsAreIntact() const;
 
   const std::string element;
@@ -89,6 +90,29 @@ private:
 /// Compiles and runs one kernel named "k", and checks that gaps of strided outputs were left alone.
 void runKernel(const std::string &family, const std::vector<Tensor *> &args, int outputs, const std::string &config, const std::string &body = "",
                const HostOptions &options = {});
+
+/// Many kernels in one module, as a model has them. The batch owns the tensors.
+class KernelBatch {
+public:
+  Tensor &tensor(const std::string &element, const Index &shape, const Index &strides = {});
+  /// `check` runs after the kernel.
+  void add(const std::string &family, const std::vector<Tensor *> &args, int outputs, const std::string &config, const std::string &body, std::function<void()> check);
+  /// Compiles all together (templates are shared) and runs and checks each; then every ninth alone (its template is
+  /// specialised to it).
+  void run(const HostOptions &options = {});
+
+private:
+  struct Entry {
+    std::string family, config, body;
+    std::vector<Tensor *> args;
+    int outputs;
+    std::function<void()> check;
+  };
+  void runAndCheck(HostModule &module, const Entry &entry, const std::string &name);
+
+  std::vector<std::unique_ptr<Tensor>> tensors;
+  std::vector<Entry> entries;
+};
 
 /// Every element of `actual` is `expected(index)` rounded to its type, within `tolerance` relative to max(1, |expected|)
 /// (0: equal bits but for NaN, which matches NaN).

@@ -32,7 +32,9 @@ protected:
     if (!module)
       return {};
     auto function = *module->getOps<func::FuncOp>().begin();
-    auto weight = [&](StringRef name) { return ditc::dit::fromElements(DenseElementsAttr::get(RankedTensorType::get({2}, Float32Type::get(&context)), {3.0f, 4.0f})); };
+    auto weight = [&](StringRef name) {
+      return ditc::dit::fromElements(DenseElementsAttr::get(RankedTensorType::get({2}, Float32Type::get(&context)), {3.0f, 4.0f}));
+    };
     FailureOr<SmallVector<TensorValue>> results = ditc::dit::evaluateFunction(function, {}, weight);
     if (failed(results))
       return {};
@@ -43,9 +45,12 @@ protected:
   }
 
   /// Applies a map body, which yields %y, to `operands` ("dense<...> : tensor<...>").
-  std::vector<double> map(const std::string &constant, const std::string &scalar, const std::string &body, const std::string &result, const std::string &yielded) {
+  std::vector<double> map(const std::string &constant, const std::string &scalar, const std::string &body, const std::string &result,
+                          const std::string &yielded) {
     std::string type = constant.substr(constant.rfind("tensor<"));
-    return run("%x = dit.constant " + constant + "\n%r = dit.map(%x) : (" + type + ") -> " + result + " {\n^bb0(%a: " + scalar + "):\n" + body + "\ndit.yield %y : " + yielded + "\n}", result);
+    return run("%x = dit.constant " + constant + "\n%r = dit.map(%x) : (" + type + ") -> " + result + " {\n^bb0(%a: " + scalar + "):\n" +
+                   body + "\ndit.yield %y : " + yielded + "\n}",
+               result);
   }
 
   std::vector<double> floats(const std::string &values, const std::string &body) {
@@ -89,7 +94,10 @@ TEST_F(Evaluate, MapComparesWithNan) {
 }
 
 TEST_F(Evaluate, MapRunsIntegerOps) {
-  auto ints = [&](const std::string &body) { return map("dense<[-7, 7, 0]> : tensor<3xi64>", "i64", "%c = arith.constant 2 : i64\n%z = arith.constant 0 : i64\n" + body, "tensor<3xi64>", "i64"); };
+  auto ints = [&](const std::string &body) {
+    return map("dense<[-7, 7, 0]> : tensor<3xi64>", "i64", "%c = arith.constant 2 : i64\n%z = arith.constant 0 : i64\n" + body,
+               "tensor<3xi64>", "i64");
+  };
   expectNear(ints("%y = arith.floordivsi %a, %c : i64"), {-4, 3, 0});
   expectNear(ints("%y = arith.divsi %a, %c : i64"), {-3, 3, 0});
   expectNear(ints("%y = arith.remsi %a, %c : i64"), {-1, 1, 0});
@@ -101,13 +109,19 @@ TEST_F(Evaluate, MapRunsIntegerOps) {
 }
 
 TEST_F(Evaluate, MapConvertsAndRounds) {
-  expectNear(map("dense<[1.00390625, 1.01171875, -3.0]> : tensor<3xf32>", "f32", "%y = arith.addf %a, %a : f32", "tensor<3xbf16>", "f32"), {2.0, 2.03125, -6}, 0);
-  expectNear(map("dense<[65519.0, 65520.0, 6.0e-8, 0.1]> : tensor<4xf32>", "f32", "%y = math.absf %a : f32", "tensor<4xf16>", "f32"), {65504, kInfinity, 5.9604644775390625e-08, 0.0999755859375}, 1e-12);
+  expectNear(map("dense<[1.00390625, 1.01171875, -3.0]> : tensor<3xf32>", "f32", "%y = arith.addf %a, %a : f32", "tensor<3xbf16>", "f32"),
+             {2.0, 2.03125, -6}, 0);
+  expectNear(map("dense<[65519.0, 65520.0, 6.0e-8, 0.1]> : tensor<4xf32>", "f32", "%y = math.absf %a : f32", "tensor<4xf16>", "f32"),
+             {65504, kInfinity, 5.9604644775390625e-08, 0.0999755859375}, 1e-12);
   expectNear(map("dense<[300, -1, 5]> : tensor<3xi64>", "i64", "%y = math.absi %a : i64", "tensor<3xui8>", "i64"), {44, 1, 5});
-  expectNear(map("dense<[2.7, -2.7, 1.0e30]> : tensor<3xf32>", "f32", "%y = arith.fptosi %a : f32 to i64", "tensor<3xi64>", "i64"), {2, -2, 9223372036854775807.0});
-  expectNear(floats("1.0, -2.0", "%b = arith.bitcast %a : f32 to i32\n%w = arith.extsi %b : i32 to i64\n%y = arith.sitofp %w : i64 to f32"), {0x3f800000, -0x40000000});
+  expectNear(map("dense<[2.7, -2.7, 1.0e30]> : tensor<3xf32>", "f32", "%y = arith.fptosi %a : f32 to i64", "tensor<3xi64>", "i64"),
+             {2, -2, 9223372036854775807.0});
+  expectNear(floats("1.0, -2.0", "%b = arith.bitcast %a : f32 to i32\n%w = arith.extsi %b : i32 to i64\n%y = arith.sitofp %w : i64 to f32"),
+             {0x3f800000, -0x40000000});
   expectNear(map("dense<[true, false]> : tensor<2xi1>", "i1", "%y = arith.uitofp %a : i1 to f32", "tensor<2xf32>", "f32"), {1, 0});
-  expectNear(map("dense<0.1> : tensor<2xf64>", "f64", "%f = arith.truncf %a : f64 to bf16\n%y = arith.extf %f : bf16 to f32", "tensor<2xf32>", "f32"), {0.10009765625, 0.10009765625}, 0);
+  expectNear(map("dense<0.1> : tensor<2xf64>", "f64", "%f = arith.truncf %a : f64 to bf16\n%y = arith.extf %f : bf16 to f32",
+                 "tensor<2xf32>", "f32"),
+             {0.10009765625, 0.10009765625}, 0);
 }
 
 TEST_F(Evaluate, MapBroadcasts) {
@@ -168,10 +182,15 @@ TEST_F(Evaluate, AttentionMasks) {
     %v = dit.constant dense<[[[[1.0], [3.0]]]]> : tensor<1x1x2x1xf32>)";
   std::string types = "(tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x1xf32>";
   double p = std::exp(1.0) / (std::exp(1.0) + 1);
-  expectNear(run(head + "%r = dit.attention %q, %q, %v scale 1.0 : " + types + ") -> tensor<1x1x2x1xf32>", "tensor<1x1x2x1xf32>"), {p + 3 * (1 - p), 1 - p + 3 * p});
-  expectNear(run(head + "%r = dit.attention %q, %q, %v causal scale 1.0 : " + types + ") -> tensor<1x1x2x1xf32>", "tensor<1x1x2x1xf32>"), {1, 1 - p + 3 * p});
+  expectNear(run(head + "%r = dit.attention %q, %q, %v scale 1.0 : " + types + ") -> tensor<1x1x2x1xf32>", "tensor<1x1x2x1xf32>"),
+             {p + 3 * (1 - p), 1 - p + 3 * p});
+  expectNear(run(head + "%r = dit.attention %q, %q, %v causal scale 1.0 : " + types + ") -> tensor<1x1x2x1xf32>", "tensor<1x1x2x1xf32>"),
+             {1, 1 - p + 3 * p});
   std::string mask = "%m = dit.constant dense<[[[[false, true], [false, false]]]]> : tensor<1x1x2x2xi1>\n";
-  expectNear(run(head + mask + "%r = dit.attention %q, %q, %v mask %m scale 1.0 : " + types + ", tensor<1x1x2x2xi1>) -> tensor<1x1x2x1xf32>", "tensor<1x1x2x1xf32>"), {3, 0});
+  expectNear(
+      run(head + mask + "%r = dit.attention %q, %q, %v mask %m scale 1.0 : " + types + ", tensor<1x1x2x2xi1>) -> tensor<1x1x2x1xf32>",
+          "tensor<1x1x2x1xf32>"),
+      {3, 0});
 }
 
 TEST_F(Evaluate, AttentionOfGroups) {
@@ -210,15 +229,21 @@ TEST_F(Evaluate, Norms) {
     %x = dit.constant dense<[[1.0, 3.0], [2.0, -2.0]]> : tensor<2x2xf32>
     %w = dit.constant dense<[2.0, 1.0]> : tensor<2xf32>
     %b = dit.constant dense<[0.0, 1.0]> : tensor<2xf32>)";
-  expectNear(run(head + "%r = dit.norm layer %x weight %w bias %b axes 1 eps 0.0 : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x2xf32>", "tensor<2x2xf32>"), {-2, 2, 2, 0});
+  expectNear(run(head + "%r = dit.norm layer %x weight %w bias %b axes 1 eps 0.0 : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>) -> "
+                        "tensor<2x2xf32>",
+                 "tensor<2x2xf32>"),
+             {-2, 2, 2, 0});
   double rms = std::sqrt(5.0);
-  expectNear(run(head + "%r = dit.norm rms %x bias %b axes 1 eps 0.0 : (tensor<2x2xf32>, tensor<2xf32>) -> tensor<2x2xf32>", "tensor<2x2xf32>"), {1 / rms, 3 / rms + 1, 1, 0});
+  expectNear(
+      run(head + "%r = dit.norm rms %x bias %b axes 1 eps 0.0 : (tensor<2x2xf32>, tensor<2xf32>) -> tensor<2x2xf32>", "tensor<2x2xf32>"),
+      {1 / rms, 3 / rms + 1, 1, 0});
 }
 
 TEST_F(Evaluate, Reductions) {
   std::string head = "%x = dit.constant dense<[[1.0, 4.0, 2.0], [0.5, -1.0, 3.0]]> : tensor<2x3xf32>\n";
   auto reduce = [&](const std::string &kind, const std::string &axes, const std::string &shape) {
-    return run(head + "%r = dit.reduce " + kind + " %x axes [" + axes + "] : (tensor<2x3xf32>) -> tensor<" + shape + "xf32>", "tensor<" + shape + "xf32>");
+    return run(head + "%r = dit.reduce " + kind + " %x axes [" + axes + "] : (tensor<2x3xf32>) -> tensor<" + shape + "xf32>",
+               "tensor<" + shape + "xf32>");
   };
   expectNear(reduce("sum", "1", "2x1"), {7, 2.5});
   expectNear(reduce("mean", "0, 1", "1x1"), {9.5 / 6});
@@ -226,20 +251,28 @@ TEST_F(Evaluate, Reductions) {
   expectNear(reduce("max", "1", "2x1"), {4, 3});
   expectNear(reduce("min", "0", "1x3"), {0.5, -1, 2});
   expectNear(run(head + "%r = dit.arg_reduce max %x axis 1 : (tensor<2x3xf32>) -> tensor<2x1xi64>", "tensor<2x1xi64>"), {1, 2});
-  expectNear(run(head + "%r = dit.scan sum %x axis 1 : (tensor<2x3xf32>) -> tensor<2x3xf32>", "tensor<2x3xf32>"), {1, 5, 7, 0.5, -0.5, 2.5});
-  expectNear(run(head + "%v, %r = dit.sort %x axis 1 : (tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xi64>)", "tensor<2x3xi64>"), {0, 2, 1, 1, 0, 2});
-  expectNear(run("%x = dit.constant dense<[[true, false], [true, true]]> : tensor<2x2xi1>\n%r = dit.reduce all %x axes [1] : (tensor<2x2xi1>) -> tensor<2x1xi1>", "tensor<2x1xi1>"), {0, 1});
+  expectNear(run(head + "%r = dit.scan sum %x axis 1 : (tensor<2x3xf32>) -> tensor<2x3xf32>", "tensor<2x3xf32>"),
+             {1, 5, 7, 0.5, -0.5, 2.5});
+  expectNear(run(head + "%v, %r = dit.sort %x axis 1 : (tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xi64>)", "tensor<2x3xi64>"),
+             {0, 2, 1, 1, 0, 2});
+  expectNear(run("%x = dit.constant dense<[[true, false], [true, true]]> : tensor<2x2xi1>\n%r = dit.reduce all %x axes [1] : "
+                 "(tensor<2x2xi1>) -> tensor<2x1xi1>",
+                 "tensor<2x1xi1>"),
+             {0, 1});
 }
 
 TEST_F(Evaluate, ReductionsOfNanAndNothing) {
   std::string nan = "%x = dit.constant dense<[[1.0, 0x7fc00000, 2.0]]> : tensor<1x3xf32>\n";
   expectNear(run(nan + "%r = dit.reduce max %x axes [1] : (tensor<1x3xf32>) -> tensor<1x1xf32>", "tensor<1x1xf32>"), {kNan});
   expectNear(run(nan + "%r = dit.arg_reduce min %x axis 1 : (tensor<1x3xf32>) -> tensor<1x1xi64>", "tensor<1x1xi64>"), {1});
-  expectNear(run(nan + "%r, %i = dit.sort %x axis 1 descending : (tensor<1x3xf32>) -> (tensor<1x3xf32>, tensor<1x3xi64>)", "tensor<1x3xf32>"), {kNan, 2, 1});
+  expectNear(
+      run(nan + "%r, %i = dit.sort %x axis 1 descending : (tensor<1x3xf32>) -> (tensor<1x3xf32>, tensor<1x3xi64>)", "tensor<1x3xf32>"),
+      {kNan, 2, 1});
   std::string empty = "%x = dit.constant dense<> : tensor<2x0xf32>\n";
   expectNear(run(empty + "%r = dit.reduce sum %x axes [1] : (tensor<2x0xf32>) -> tensor<2x1xf32>", "tensor<2x1xf32>"), {0, 0});
   expectNear(run(empty + "%r = dit.reduce mean %x axes [1] : (tensor<2x0xf32>) -> tensor<2x1xf32>", "tensor<2x1xf32>"), {kNan, kNan});
-  expectNear(run(empty + "%r = dit.reduce max %x axes [1] : (tensor<2x0xf32>) -> tensor<2x1xf32>", "tensor<2x1xf32>"), {-kInfinity, -kInfinity});
+  expectNear(run(empty + "%r = dit.reduce max %x axes [1] : (tensor<2x0xf32>) -> tensor<2x1xf32>", "tensor<2x1xf32>"),
+             {-kInfinity, -kInfinity});
 }
 
 TEST_F(Evaluate, GatherAndScatter) {
@@ -248,7 +281,8 @@ TEST_F(Evaluate, GatherAndScatter) {
     %i = dit.constant dense<[[2, 0], [1, 9]]> : tensor<2x2xi64>
     %j = dit.constant dense<[1, 1, 7]> : tensor<3xi64>
     %u = dit.constant dense<[[10, 10, 10], [20, 20, 20], [30, 30, 30]]> : tensor<3x3xi32>)";
-  expectNear(run(head + "%r = dit.gather %t[%i] axis 1 : (tensor<2x3xi32>, tensor<2x2xi64>) -> tensor<2x2x2xi32>", "tensor<2x2x2xi32>"), {3, 1, 2, 3, 6, 4, 5, 6});
+  expectNear(run(head + "%r = dit.gather %t[%i] axis 1 : (tensor<2x3xi32>, tensor<2x2xi64>) -> tensor<2x2x2xi32>", "tensor<2x2x2xi32>"),
+             {3, 1, 2, 3, 6, 4, 5, 6});
   std::string types = "(tensor<2x3xi32>, tensor<3xi64>, tensor<3x3xi32>) -> tensor<2x3xi32>";
   expectNear(run(head + "%r = dit.scatter %t[%j], %u : " + types, "tensor<2x3xi32>"), {1, 2, 3, 20, 20, 20});
   expectNear(run(head + "%r = dit.scatter %t[%j], %u add : " + types, "tensor<2x3xi32>"), {1, 2, 3, 34, 35, 36});
@@ -258,15 +292,20 @@ TEST_F(Evaluate, Views) {
   std::string head = "%x = dit.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xbf16>\n";
   expectNear(run(head + "%r = dit.view %x : tensor<2x3xbf16> -> tensor<3x2xbf16>", "tensor<3x2xbf16>"), {1, 2, 3, 4, 5, 6});
   expectNear(run(head + "%r = dit.permute %x [1, 0] : tensor<2x3xbf16> -> tensor<3x2xbf16>", "tensor<3x2xbf16>"), {1, 4, 2, 5, 3, 6});
-  expectNear(run(head + "%r = dit.slice %x offsets [1, 0] steps [1, 2] : tensor<2x3xbf16> -> tensor<1x2xbf16>", "tensor<1x2xbf16>"), {4, 6});
-  expectNear(run(head + "%r = dit.concat(%x, %x) axis 1 : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<2x6xbf16>", "tensor<2x6xbf16>"), {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
-  expectNear(run(head + "%r = dit.pad %x low [0, 1] high [1, 0] value 9.0 : bf16 : tensor<2x3xbf16> -> tensor<3x4xbf16>", "tensor<3x4xbf16>"), {9, 1, 2, 3, 9, 4, 5, 6, 9, 9, 9, 9});
+  expectNear(run(head + "%r = dit.slice %x offsets [1, 0] steps [1, 2] : tensor<2x3xbf16> -> tensor<1x2xbf16>", "tensor<1x2xbf16>"),
+             {4, 6});
+  expectNear(run(head + "%r = dit.concat(%x, %x) axis 1 : (tensor<2x3xbf16>, tensor<2x3xbf16>) -> tensor<2x6xbf16>", "tensor<2x6xbf16>"),
+             {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
+  expectNear(
+      run(head + "%r = dit.pad %x low [0, 1] high [1, 0] value 9.0 : bf16 : tensor<2x3xbf16> -> tensor<3x4xbf16>", "tensor<3x4xbf16>"),
+      {9, 1, 2, 3, 9, 4, 5, 6, 9, 9, 9, 9});
   std::string column = "%c = dit.constant dense<[[1.0], [2.0]]> : tensor<2x1xf64>\n";
   expectNear(run(column + "%r = dit.expand %c : tensor<2x1xf64> -> tensor<2x3xf64>", "tensor<2x3xf64>"), {1, 1, 1, 2, 2, 2});
 }
 
 TEST_F(Evaluate, WeightsComeByName) {
-  expectNear(run("%w = dit.weight \"a.b\" : tensor<2xf32>\n%r = dit.view %w : tensor<2xf32> -> tensor<2x1xf32>", "tensor<2x1xf32>"), {3, 4});
+  expectNear(run("%w = dit.weight \"a.b\" : tensor<2xf32>\n%r = dit.view %w : tensor<2xf32> -> tensor<2x1xf32>", "tensor<2x1xf32>"),
+             {3, 4});
 }
 
 TEST_F(Evaluate, ConstantsKeepTheirBytes) {

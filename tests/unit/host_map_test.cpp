@@ -29,13 +29,14 @@ double sum(const std::string &element, double a, double b) {
 }
 
 /// What `x + y` with broadcasting gives in every element type.
-void checkSum(const Index &shapeX, const Index &stridesX, const Index &shapeY, const Index &stridesY, const Index &shape, const Index &strides) {
+void addSums(KernelBatch &batch, const Index &shapeX, const Index &stridesX, const Index &shapeY, const Index &stridesY, const Index &shape, const Index &strides) {
   for (const std::string &element : kElements) {
-    Tensor x(element, shapeX, stridesX), y(element, shapeY, stridesY), out(element, shape, strides);
+    Tensor &x = batch.tensor(element, shapeX, stridesX), &y = batch.tensor(element, shapeY, stridesY), &out = batch.tensor(element, shape, strides);
     auto small = [&](unsigned seed) { return [=, n = seed](const Index &) mutable -> double { n = n * 1664525 + 1013904223; return element == "i1" ? n >> 31 : n >> 26; }; };
     x.fillWith(small(1)), y.fillWith(small(2));
-    runKernel("map", {&x, &y, &out}, 1, "", addBody(element));
-    expectElements(out, [&](const Index &i) { return sum(element, x.get(clampToShape(i, x.shape)), y.get(clampToShape(i, y.shape))); });
+    batch.add("map", {&x, &y, &out}, 1, "", addBody(element), [&, element] {
+      expectElements(out, [&](const Index &i) { return sum(element, x.get(clampToShape(i, x.shape)), y.get(clampToShape(i, y.shape))); });
+    });
   }
 }
 
@@ -58,32 +59,41 @@ TEST(HostMap, CopiesEveryElementTypeInManyLayouts) {
       {{40, 3}, {}, {1, 40}},            // short rows into planes
       {{2, 1, 3, 1, 2, 1, 2, 2}, {}, {}},
   };
+  KernelBatch batch;
   for (const std::string &element : kElements)
     for (const Layout &layout : layouts) {
-      Tensor x(element, layout.shape, layout.from), out(element, layout.shape, layout.to);
+      Tensor &x = batch.tensor(element, layout.shape, layout.from), &out = batch.tensor(element, layout.shape, layout.to);
       x.fill(7);
-      runKernel("map", {&x, &out}, 1, "", identityBody(element));
-      expectElements(out, [&](const Index &i) { return x.get(i); });
+      batch.add("map", {&x, &out}, 1, "", identityBody(element), [&] { expectElements(out, [&](const Index &i) { return x.get(i); }); });
     }
+  batch.run();
 }
 
 TEST(HostMap, Broadcasts) {
-  checkSum({4, 9}, {}, {4, 9}, {}, {4, 9}, {});
-  checkSum({4, 9}, {}, {1, 9}, {}, {4, 9}, {});
-  checkSum({4, 9}, {}, {4, 1}, {}, {4, 9}, {});
-  checkSum({4, 1}, {}, {1, 9}, {}, {4, 9}, {});
-  checkSum({1, 1}, {}, {1, 1}, {}, {4, 9}, {12, 1});
-  checkSum({2, 3, 64}, {}, {2, 1, 64}, {}, {2, 3, 64}, {});
-  checkSum({2, 3, 64}, {1, 2, 6}, {1, 1, 64}, {64, 64, 1}, {2, 3, 64}, {});
-  checkSum({8, 5, 2}, {}, {8, 1, 2}, {4, 1, 2}, {8, 5, 2}, {});
+  KernelBatch batch;
+  addSums(batch, {4, 9}, {}, {4, 9}, {}, {4, 9}, {});
+  addSums(batch, {4, 9}, {}, {1, 9}, {}, {4, 9}, {});
+  addSums(batch, {4, 9}, {}, {4, 1}, {}, {4, 9}, {});
+  addSums(batch, {4, 1}, {}, {1, 9}, {}, {4, 9}, {});
+  addSums(batch, {1, 1}, {}, {1, 1}, {}, {4, 9}, {12, 1});
+  addSums(batch, {2, 3, 64}, {}, {2, 1, 64}, {}, {2, 3, 64}, {});
+  addSums(batch, {2, 3, 64}, {1, 2, 6}, {1, 1, 64}, {64, 64, 1}, {2, 3, 64}, {});
+  addSums(batch, {8, 5, 2}, {}, {8, 1, 2}, {4, 1, 2}, {8, 5, 2}, {});
+  batch.run();
 }
 
 TEST(HostMap, LeavesEmptyTensorsAlone) {
-  checkSum({0}, {}, {1}, {}, {0}, {});
-  checkSum({3, 0, 4}, {}, {3, 1, 4}, {}, {3, 0, 4}, {});
+  KernelBatch batch;
+  addSums(batch, {0}, {}, {1}, {}, {0}, {});
+  addSums(batch, {3, 0, 4}, {}, {3, 1, 4}, {}, {3, 0, 4}, {});
+  batch.run();
 }
 
-TEST(HostMap, LongRows) { checkSum({3, 1037}, {}, {1, 1037}, {}, {3, 1037}, {1040, 1}); }
+TEST(HostMap, LongRows) {
+  KernelBatch batch;
+  addSums(batch, {3, 1037}, {}, {1, 1037}, {}, {3, 1037}, {1040, 1});
+  batch.run();
+}
 
 TEST(HostMap, SeveralOutputs) {
   Tensor x("f32", {5, 6}), sum("f32", {5, 6}), rounded("bf16", {5, 6}, {1, 5});

@@ -32,27 +32,40 @@ __device__ inline void packMask(const MaskPackParams &p) {
   __syncthreads();
 
   int block = blockIdx.x, tile = blockIdx.y, problem = blockIdx.z;
-  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int wordsPerBlock = p.blockKeys / 32;
   const u8 *source = p.mask + problem / p.heads * p.batchStride + problem % p.heads * p.headStride;
-  u32 *target = p.words + (long long)problem * p.rows * gridDim.x * wordsPerBlock;
+  u32 *target = p.words + (long long)problem * p.rows * gridDim.x * wordsPerBlock + block * wordsPerBlock;
   int rowsHere = p.rows - tile * p.tileRows < p.tileRows ? p.rows - tile * p.tileRows : p.tileRows;
+  // Four keys a thread: whole words of the mask where its strides allow, else byte by byte.
+  bool whole = p.keyStride == 1 && ((reinterpret_cast<u64>(source) | p.rowStride) & 3) == 0;
 
-  u32 anyHidden = 0, anyVisible = 0;
-  for (int i = warp; i < rowsHere * wordsPerBlock; i += 4) {
-    int row = tile * p.tileRows + i / wordsPerBlock;
-    int key = block * p.blockKeys + i % wordsPerBlock * 32 + lane;
-    bool exists = key < p.keys;
-    bool seen = exists && source[row * p.rowStride + key * p.keyStride] != 0;
-    u32 bits = __ballot_sync(0xffffffff, seen);
-    anyHidden |= __ballot_sync(0xffffffff, exists && !seen);
-    anyVisible |= bits;
-    if (lane == 0)
-      target[(long long)row * gridDim.x * wordsPerBlock + block * wordsPerBlock + i % wordsPerBlock] = bits;
+  bool anyHidden = false, anyVisible = false;
+  int quads = rowsHere * wordsPerBlock * 8;
+  for (int i = threadIdx.x; i < roundUp(quads, 32); i += 128) {
+    int row = tile * p.tileRows + i / (wordsPerBlock * 8);
+    int quad = i % (wordsPerBlock * 8), key = block * p.blockKeys + quad * 4;
+    const u8 *from = source + row * p.rowStride + key * p.keyStride;
+    u32 bits = 0, exist = 0;
+    if (i < quads) {
+      exist = key + 4 <= p.keys ? 0xf : key < p.keys ? 0xf >> (key + 4 - p.keys) : 0;
+      if (whole && exist == 0xf)
+        bits = (*reinterpret_cast<const u32 *>(from) & 0x01010101) * 0x10204080 >> 28;
+      else
+        for (int j = 0; j < 4; ++j)
+          if (exist >> j & 1)
+            bits |= u32(from[j * p.keyStride] != 0) << j;
+    }
+    anyHidden |= bits != exist;
+    anyVisible |= bits != 0;
+    bits <<= threadIdx.x % 8 * 4;
+    for (int distance = 1; distance < 8; distance *= 2)
+      bits |= __shfl_xor_sync(0xffffffff, bits, distance);
+    if (i < quads && threadIdx.x % 8 == 0)
+      target[(long long)row * gridDim.x * wordsPerBlock + quad / 8] = bits;
   }
-  if (lane == 0 && anyHidden)
+  if (anyHidden)
     hidden = 1;
-  if (lane == 0 && anyVisible)
+  if (anyVisible)
     visible = 1;
   __syncthreads();
   if (threadIdx.x == 0)

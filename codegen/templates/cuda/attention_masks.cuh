@@ -7,6 +7,7 @@
 //   kind<M, N>(tile, block)       Skip (nothing visible), Partial, or Full (nothing hidden)
 //   load / apply                  fetch what a thread needs for one block early, then change its scores
 //
+//   GROWS       later rows see more keys
 //   PER_BLOCK   any block may be Partial. Otherwise `apply` is never called and costs nothing
 //   SKIPS       the producer evaluates `kind` and the consumers are told; otherwise each computes it
 //   SHORTENS    keyLimit can be below the tensor's key count, so V rows past it must be cleared (0 · NaN is NaN)
@@ -35,7 +36,7 @@ struct ScorePlace {
 
 /// Every key counts.
 struct NoMask {
-  static constexpr bool PER_BLOCK = false, SKIPS = false, SHORTENS = false;
+  static constexpr bool GROWS = false, PER_BLOCK = false, SKIPS = false, SHORTENS = false;
   struct Fragment {};
 
   __device__ int keyLimit(const WorkTile &, int keys) const { return keys; }
@@ -72,7 +73,7 @@ struct KeyLengths : NoMask {
 
 /// Query i sees keys 0 .. i + offset (offset 0 is the upper-left convention).
 struct Causal : NoMask {
-  static constexpr bool PER_BLOCK = true;
+  static constexpr bool GROWS = true, PER_BLOCK = true;
   int offset;
 
   template <int M, int N>
@@ -197,6 +198,7 @@ __device__ inline float AdditiveMask<F16>::read(const void *base, long long at) 
 /// A key counts when both masks let it through.
 template <class First, class Second>
 struct Both {
+  static constexpr bool GROWS = First::GROWS || Second::GROWS;
   static constexpr bool PER_BLOCK = First::PER_BLOCK || Second::PER_BLOCK;
   static constexpr bool SKIPS = First::SKIPS || Second::SKIPS;
   static constexpr bool SHORTENS = First::SHORTENS || Second::SHORTENS;

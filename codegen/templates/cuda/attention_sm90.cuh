@@ -135,18 +135,27 @@ __device__ Shared<L> setup(const Params &p) {
   return shared;
 }
 
-/// Tiles of one head are neighbours, so that blocks running at the same time share its K and V in the L2 cache.
-template <class L>
-__device__ WorkTile workTile(const Params &p, int index) {
-  int tilesPerHead = ceilDiv(p.queries, L::BLOCK_M);
-  int head = index / tilesPerHead;
-  // Late rows see the most keys under a causal mask: they go first.
-  return {head / p.heads, head % p.heads, (tilesPerHead - 1 - index % tilesPerHead) * L::BLOCK_M};
-}
-
 template <class L>
 __device__ int workTiles(const Params &p) {
   return ceilDiv(p.queries, L::BLOCK_M) * p.heads * p.batch;
+}
+
+/// The number of the tile that this block computes in its `round`-th turn. Where late rows see more keys than early
+/// ones, the order of blocks is turned around every round, so that no block gets the longest tile every time.
+template <class Mask>
+__device__ int tileNumber(int round) {
+  int place = Mask::GROWS && round % 2 == 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x;
+  return round * gridDim.x + place;
+}
+
+/// Tiles of one head are neighbours, so that blocks running at the same time share its K and V in the L2 cache; where
+/// late rows see more keys, all heads' latest rows come first instead, and the short tiles fill the gaps at the end.
+template <class L, class Mask>
+__device__ WorkTile workTile(const Params &p, int number) {
+  int rowTiles = ceilDiv(p.queries, L::BLOCK_M), problems = p.heads * p.batch;
+  int problem = Mask::GROWS ? number % problems : number / rowTiles;
+  int rowTile = Mask::GROWS ? rowTiles - 1 - number / problems : number % rowTiles;
+  return {problem / p.heads, problem % p.heads, rowTile * L::BLOCK_M};
 }
 
 // ---- load: the producer warp --------------------------------------------------------------------------------------
@@ -155,8 +164,8 @@ template <class L, class Mask>
 __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared) {
   Cursor<L::STAGES> k, v;
   u32 qParity = 1;
-  for (int index = blockIdx.x; index < workTiles<L>(p); index += gridDim.x) {
-    WorkTile tile = workTile<L>(p, index);
+  for (int round = 0, number; (number = tileNumber<Mask>(round)) < workTiles<L>(p); ++round) {
+    WorkTile tile = workTile<L, Mask>(p, number);
     BlockRange range = mask.template range<L::BLOCK_M, L::BLOCK_N>(tile, p.keys);
     if (range.first >= range.last)
       continue;
@@ -445,8 +454,8 @@ __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue)
   Consumer<L, Mask> consumer{p, mask, shared, warpgroup};
   if (L::ORDERED && L::CONSUMERS > 1 && warpgroup == L::CONSUMERS - 1)
     consumer.passTurn();
-  for (int index = blockIdx.x; index < workTiles<L>(p); index += gridDim.x) {
-    WorkTile tile = workTile<L>(p, index);
+  for (int round = 0, number; (number = tileNumber<Mask>(round)) < workTiles<L>(p); ++round) {
+    WorkTile tile = workTile<L, Mask>(p, number);
     BlockRange range = mask.template range<L::BLOCK_M, L::BLOCK_N>(tile, p.keys);
     consumer.compute(tile, range);
     float inverse[2];

@@ -62,12 +62,13 @@ public:
       return {Reason::NeedsWholeInput, op->getOperand(0)};
     if (auto reduce = dyn_cast<dit::ReduceOp>(op); reduce && !reducesRow(reduce))
       return {Reason::CrossesRows, reduce.getInput()};
-    if (isa<dit::ViewOp>(op))
-      return sameRows(cluster, op);
-    if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp>(op))
+    if (!isa<dit::ViewOp, dit::PermuteOp, dit::SliceOp, dit::ConcatOp, dit::MapOp, dit::NormOp, dit::ReduceOp>(op))
       return {Reason::NoSlot, op->getOperand(0)};
-    if (Verdict verdict = sameRows(cluster, op); !verdict)
-      return verdict;
+    // Either it walks over the same elements, or it shuffles the columns of a row (RoPE after a norm).
+    bool walks = isa<dit::ViewOp, dit::MapOp, dit::NormOp, dit::ReduceOp>(op) && sameRows(cluster, op);
+    if (!walks)
+      if (Verdict verdict = RoleMap(cluster).visit(op); !verdict)
+        return verdict;
     if (outsideOperands(cluster, op) > kMaxEpilogueOperands)
       return {Reason::TooManyOperands, op->getOperand(0)};
     return {};
@@ -128,7 +129,15 @@ public:
   bool isAnchor(Operation *op) const override { return !dit::isViewOp(op) && op->getName().getDialectNamespace() == "dit"; }
   Verdict acceptsReader(const Cluster &, Operation *op) const override { return {Reason::NoSlot, op->getOperand(0)}; }
   Verdict acceptsProducer(const Cluster &, Operation *op) const override { return {Reason::NoSlot, op->getResult(0)}; }
-  Verdict acceptsTogether(const Cluster &, const Cluster &b) const override { return {Reason::DifferentInput, b.ops.front()->getResult(0)}; }
+  /// Rows of many tables by the same indices: the label embeddings of all blocks.
+  Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
+    auto first = dyn_cast<dit::GatherOp>(a.anchors.front()), second = dyn_cast<dit::GatherOp>(b.anchors.front());
+    if (!first || !second)
+      return {Reason::NoSlot, b.ops.front()->getResult(0)};
+    if (first.getIndices() != second.getIndices())
+      return {Reason::DifferentInput, second.getIndices()};
+    return {};
+  }
 };
 
 } // namespace

@@ -25,14 +25,14 @@ size_t outsideOperands(const Cluster &cluster, Operation *op) {
         outside.insert(operand);
   };
   for (Operation *member : cluster.ops)
-    if (!llvm::is_contained(cluster.anchors, member))
+    if (!isa<dit::MatmulOp>(member))
       add(member);
   add(op);
   return outside.size();
 }
 
 /// A norm in an epilogue needs its whole row in one tile: a head, not the width of the product.
-static Verdict acceptsNorm(dit::NormOp norm, const RoleMap &roles) {
+static Verdict acceptsNorm(dit::NormOp norm, RoleMap &roles) {
   const DimRoles *input = roles.find(norm.getInput());
   if (!input)
     return {Reason::NoSlot, norm.getInput()};
@@ -131,9 +131,13 @@ public:
     return {};
   }
 
+  /// Weights of one input side by side, or as many products of one shape, each with its own input.
   Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
-    if (activationOf(a) != activationOf(b))
-      return {Reason::DifferentInput, activationOf(b)};
+    auto first = cast<dit::MatmulOp>(a.anchors.front()), second = cast<dit::MatmulOp>(b.anchors.front());
+    if (first.getLhs() == second.getLhs())
+      return {};
+    if (first->getOperandTypes() != second->getOperandTypes() || first.getTransposeRhs() != second.getTransposeRhs())
+      return {Reason::ShapeMismatch, second.getRhs()};
     return {};
   }
 };

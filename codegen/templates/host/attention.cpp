@@ -14,10 +14,10 @@
 // when they are dense and of the compute type, else converted block by block. Several query heads may share a key
 // head. The mask is boolean (true keeps) or added, of any float type, and repeats where its size is 1.
 // Accuracy: everything in float (double for f64); sums of p are taken per block. A NaN score gives a NaN row.
+#include "attention_blocks.h"
 #include "block_product.h"
 #include "blocks.h"
-#include "exp.h"
-#include "attention_blocks.h"
+#include "functions.h"
 
 namespace ditc {
 namespace {

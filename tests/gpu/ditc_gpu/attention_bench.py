@@ -23,6 +23,8 @@ SHAPES = {
     "sd15_512": (2, 8, 4096, 4096, 40, "none"),
     "sd15_mid": (2, 8, 1024, 1024, 80, "none"),
     "wan_480p": (1, 40, 32760, 32760, 128, "none"),
+    "d96": (2, 16, 4096, 4096, 96, "none"),
+    "d160": (2, 8, 4096, 4096, 160, "none"),
     "auraflow": (2, 12, 4360, 4360, 256, "none"),
     "latte_temporal": (3840, 16, 16, 16, 72, "none"),
     "windows_8x8": (1024, 16, 64, 64, 64, "none"),
@@ -39,16 +41,13 @@ SHAPES = {
 def plan():
     """(shape, kernels to time on it)"""
     p32 = dict(qk_panel=32, v_panel=32)
-    d128 = [Kernel(128, 176), Kernel(128, 176, ordered=False), Kernel(128, 160), Kernel(128, 128), Kernel(128, 128, stages=3),
-            Kernel(128, 80, 3), Kernel(128, 176, poly=8)]
-    d64 = [Kernel(64, n, poly=e) for n in (160, 192, 224) for e in (0, 4)]
-    d64 += [Kernel(64, 192, poly=e) for e in (2, 3, 6)] + [Kernel(64, 192, ordered=False), Kernel(64, 192, ordered=False, poly=4)]
-    d64 += [Kernel(64, n, 3, poly=e) for n in (96, 112, 128) for e in (0, 4)] + [Kernel(64, 112, 3, ordered=False)]
-    d72 = [Kernel(72, n, poly=e, **p32) for n in (160, 192, 208) for e in (0, 4)]
-    d72 += [Kernel(72, 192, qk_panel=16, v_panel=16), Kernel(72, 192, qk_panel=64, v_panel=32), Kernel(72, 192, poly=3, **p32),
-            Kernel(72, 192, ordered=False, **p32), Kernel(72, 112, 3, **p32), Kernel(72, 112, 3, poly=4, **p32)]
-    cross = [default(72), Kernel(72, 160, **p32), Kernel(72, 160, ordered=False, **p32), Kernel(72, 160, 1, **p32),
-             Kernel(72, 112, 3, **p32)]
+    d128 = [Kernel(128, n, ordered=o) for n in (128, 144, 160, 176) for o in (True, False)] + [Kernel(128, 160, poly=8)]
+    d64 = [Kernel(64, n, 2, poly=e) for n in (160, 192, 224) for e in (0, 8)] + [Kernel(64, 192, ordered=False)]
+    d64 += [Kernel(64, n, 3, poly=e) for n in (96, 112, 128) for e in (0, 8, 4)] + [Kernel(64, 128, 3, ordered=False)]
+    d72 = [Kernel(72, n, 2, poly=e) for n in (160, 176, 192) for e in (0, 8)]
+    d72 += [Kernel(72, n, 3, poly=e) for n in (96, 112, 128) for e in (0, 8)]
+    d72 += [Kernel(72, 112, 3, v_panel=32), Kernel(72, 112, 3, qk_panel=32), Kernel(72, 112, 3, **p32), Kernel(72, 112, 3, ordered=False)]
+    cross = [Kernel(72, 112, 3), Kernel(72, 160), Kernel(72, 160, ordered=False), Kernel(72, 112, 3, ordered=False), Kernel(72, 80, 3)]
     dit = [SmallKernel(72, 256, panel=p, stages=1, blocks=1) for p in (16, 32, 64)] + [Kernel(72, 128, 1, **p32)]
     temporal = [SmallKernel(72, 64, 16, 4, panel=p, blocks=3) for p in (16, 32)]
     temporal += [SmallKernel(72, 64, 16, 1, panel=32, blocks=3), SmallKernel(72, 64, 16, 4, panel=32, stages=1, blocks=4)]
@@ -57,13 +56,16 @@ def plan():
     return [
         ("flux_1024", d128), ("flux_2048", d128[:4]), ("wan_480p", d128[:2]),
         ("sd35_1024", d64), ("pixart_1024", d72), ("pixart_cross", cross), ("dit_256", dit),
-        ("dit_512", [default(72), Kernel(72, 128, **p32), Kernel(72, 128, 1, **p32)]),
-        ("sd15_512", [default(40), default(40, poly=4), Kernel(40, 208, qk_panel=16, v_panel=16), Kernel(40, 128, 3)]),
-        ("sd15_mid", [default(80), Kernel(80, 128, **p32)]), ("auraflow", [default(256), default(256, ordered=False)]),
+        ("dit_512", [default(72), Kernel(72, 128), Kernel(72, 176), Kernel(72, 128, 1)]),
+        ("sd15_512", [Kernel(40, n, 3, poly=e) for n in (128, 144) for e in (0, 8, 4)] + [Kernel(40, 192, 2)]),
+        ("sd15_mid", [Kernel(80, 112, 3), Kernel(80, 128), Kernel(80, 176)]),
+        ("d96", [Kernel(96, 176), Kernel(96, 128), Kernel(96, 96, 3), Kernel(96, 176, ordered=False)]),
+        ("d160", [default(160), Kernel(160, 144, **p32), Kernel(160, 112)]),
+        ("auraflow", [default(256), default(256, ordered=False)]),
         ("latte_temporal", temporal), ("windows_8x8", windows),
         ("flux_half_keys", lengths[128]), ("flux_2048_half_keys", lengths[128]), ("sd35_half_keys", lengths[64]),
         ("cross_half_keys", lengths[72]),
-        ("flux_boolean", [default(128, "bits"), default(128, "bits", n=128)]), ("sd35_boolean", [default(64, "bits")]),
+        ("flux_boolean", [default(128, "bits"), default(128, "bits", n=128), default(128, "bits", n=128, ordered=False)]), ("sd35_boolean", [default(64, "bits"), Kernel(64, 192, mask="bits")]),
         ("flux_causal", [default(128, "causal"), default(128, "causal", n=128)]),
     ]
 

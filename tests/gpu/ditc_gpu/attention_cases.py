@@ -47,7 +47,7 @@ def cases():
             kind = {"keybits": "bits", "holes": "bits", "headbits": "bits", "rowbias": "bias"}.get(mask, mask)
             result.append(Case(default(d, kind), 3, 2, (2, 1)[turn % 2], queries, keys, LAYOUTS[turn % 3], mask))
     for d, n, c, changes in (
-        (128, 80, 3, {}), (64, 128, 3, {}), (64, 192, 2, dict(poly=4)), (72, 192, 2, dict(poly=3, qk_panel=32, v_panel=32)),
+        (128, 80, 3, {}), (64, 224, 2, {}), (64, 192, 2, dict(poly=4)), (72, 192, 2, dict(poly=3, qk_panel=32, v_panel=32)),
         (128, 128, 2, dict(ordered=False)), (64, 256, 1, {}), (72, 192, 2, dict(qk_panel=16, v_panel=16)),
         (72, 160, 2, dict(stages=3, qk_panel=32, v_panel=32)),
     ):

@@ -138,29 +138,29 @@ using namespace ditc;
 extern "C" __global__ void __launch_bounds__(128) mask_pack(const MaskPackParams p) { packMask(p); }
 """
 
-# Head size: block of keys, panels of Q/K and V. Chosen by measurement on an H200 (see attention_sm90.cuh).
+# Head size: consumer warpgroups, keys per block, panels of Q/K and V. Chosen by measurement on an H200.
 DEFAULTS = {
-    32: (224, 32, 32),
-    40: (208, 64, 64),
-    64: (192, 64, 64),
-    72: (192, 32, 32),
-    80: (192, 32, 32),
-    88: (176, 32, 32),
-    96: (176, 32, 32),
-    112: (176, 64, 64),
-    128: (176, 64, 64),
-    160: (144, 32, 32),
-    192: (112, 64, 64),
-    256: (80, 64, 64),
+    32: (3, 144, 32, 32),
+    40: (3, 144, 64, 64),
+    64: (3, 128, 64, 64),
+    72: (3, 112, 64, 64),
+    80: (3, 112, 64, 64),
+    88: (2, 176, 64, 64),
+    96: (2, 176, 64, 64),
+    112: (2, 176, 64, 64),
+    128: (2, 160, 64, 64),
+    160: (2, 128, 64, 32),
+    192: (2, 112, 64, 64),
+    256: (2, 80, 64, 64),
 }
 
 
 def default(d, mask="none", element="BF16", **changes):
     """The kernel that a head size gets; packed masks want whole words, so their blocks are rounded down to 32 keys."""
-    n, qk_panel, v_panel = DEFAULTS[d]
+    c, n, qk_panel, v_panel = DEFAULTS[d]
     if mask in ("bits", "bias", "causal"):
-        n = min(n // 32 * 32, 160)
-    values = dict(d=d, n=n, qk_panel=qk_panel, v_panel=v_panel, mask=mask, element=element)
+        n = n // 32 * 32
+    values = dict(d=d, n=n, c=c, qk_panel=qk_panel, v_panel=v_panel, mask=mask, element=element)
     return Kernel(**{**values, **changes})
 
 

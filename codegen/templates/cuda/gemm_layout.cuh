@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a matrix product for Hopper is made of, beside the work itself: its arguments, the sizes that follow from a
+// Config, addresses in shared memory, and the order in which tiles are visited. gemm_sm90.cuh explains the parameters.
+#pragma once
+
+#include "common/ptx.cuh"
+
+namespace ditc::gemm_sm90 {
+
+constexpr int BLOCK_K = 64;  // 128 bytes: one row of the swizzle pattern
+
+/// One product. Rows are counted per batch; a tile does not span batches.
+struct Problem {
+  TensorMap a[2], b;         // (k, row, batch), (k, column, 0)
+  TensorMap out[2];          // (column in the head, row, head, batch)
+  TensorMap residual;        // like out
+  int rows, batches, columns;
+  int k[2];                  // values of k in a[0] and a[1]
+  int headColumns[2];        // columns of a head in out's maps; all of them if there are no heads
+  int outSplit;              // output columns from here on go to out[1], counted from 0
+};
+
+template <int PROBLEMS>
+struct Params {
+  Problem problem[PROBLEMS];
+};
+
+/// One epilogue per product.
+template <class Epilogue, int PROBLEMS>
+struct Epilogues {
+  Epilogue of[PROBLEMS];
+};
+
+/// Sizes that follow from a Config.
+template <class Config>
+struct Layout : Config {
+  static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, STAGES = Config::STAGES;
+  static constexpr int CONSUMERS = Config::CONSUMERS, CLUSTER = Config::CLUSTER_M * Config::CLUSTER_N;
+  static constexpr int THREADS = 128 * (CONSUMERS + 1);
+  static constexpr int SHARERS = Config::PINGPONG ? 1 : CONSUMERS;  // consumers of one tile
+  static constexpr int BANDS = BLOCK_M / 64 / SHARERS;              // 64-row products of one consumer
+
+  static constexpr int A_BYTES = BLOCK_M * BLOCK_K * 2, B_BYTES = BLOCK_N * BLOCK_K * 2;
+  static constexpr int BOX_BYTES = 16 * 64 * 2, WARPS = 4 * CONSUMERS;
+  // Offsets from a 1024-byte boundary.
+  static constexpr int A_AT = 0, B_AT = STAGES * A_BYTES, STAGING_AT = B_AT + STAGES * B_BYTES;
+  static constexpr int BARRIERS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
+  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * STAGES + WARPS) + 1024;
+
+  static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 40 : 32;
+  static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : 160;
+
+  static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
+  static_assert(BLOCK_N % 64 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 64 up to 256");
+  static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && CLUSTER <= 2,
+                "a cluster has at most 2 blocks, each with whole repeats of the swizzle");
+  static_assert(!Config::PINGPONG || CONSUMERS == 2, "ping-pong takes two consumers");
+  static_assert(Config::LAG * (CONSUMERS - 1) < STAGES && (Config::LAG == 0 || !Config::PINGPONG),
+                "consumers cannot lag behind by all stages");
+  static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
+};
+
+/// Addresses in shared memory.
+template <class L>
+struct Shared {
+  u32 base;
+  __device__ u32 a(int stage) const { return base + L::A_AT + stage * L::A_BYTES; }
+  __device__ u32 b(int stage) const { return base + L::B_AT + stage * L::B_BYTES; }
+  __device__ u32 box(int warp, int index) const {
+    return base + L::STAGING_AT + (warp * L::BOXES + index) * L::BOX_BYTES;
+  }
+  __device__ u32 full(int stage) const { return base + L::BARRIERS_AT + 8 * stage; }
+  __device__ u32 empty(int stage) const { return base + L::BARRIERS_AT + 8 * (L::STAGES + stage); }
+  __device__ u32 residual(int warp) const { return base + L::BARRIERS_AT + 8 * (2 * L::STAGES + warp); }
+};
+
+/// Position in the ring of stages.
+template <int STAGES>
+struct Cursor {
+  int stage = 0;
+  u32 parity = 0;
+  __device__ void advance(int steps = 1) {
+    stage += steps;
+    if (stage >= STAGES) {
+      parity ^= stage / STAGES & 1;
+      stage %= STAGES;
+    }
+  }
+};
+
+/// A tile of one product.
+struct Tile {
+  int problem, batch, row, column;
+};
+
+// ---- schedule -----------------------------------------------------------------------------------------------------
+
+/// The tiles of a launch in the order in which clusters take them: down GROUP cluster tiles of M, then one step in N, so
+/// that the clusters that run at the same time read few different rows of A and B.
+template <class L, int PROBLEMS>
+struct Schedule {
+  const Params<PROBLEMS> &params;
+  int clusterRow, clusterColumn;  // this block in its cluster
+
+  __device__ static int downPerBatch(const Problem &p) { return ceilDiv(p.rows, L::BLOCK_M * L::CLUSTER_M); }
+  __device__ static int across(const Problem &p) { return ceilDiv(p.columns, L::BLOCK_N * L::CLUSTER_N); }
+
+  __device__ int tiles() const {
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < PROBLEMS; ++i)
+      count += downPerBatch(params.problem[i]) * params.problem[i].batches * across(params.problem[i]);
+    return count;
+  }
+
+  __device__ Tile tile(int index) const {
+    int which = 0;
+    if constexpr (PROBLEMS == 2) {
+      const Problem &first = params.problem[0];
+      int count = downPerBatch(first) * first.batches * across(first);
+      if (index >= count)
+        which = 1, index -= count;
+    }
+    const Problem &p = params.problem[which];
+    int down = downPerBatch(p), rows = down * p.batches, perGroup = L::GROUP * across(p);
+    int group = index / perGroup, inGroup = index % perGroup;
+    int height = min(L::GROUP, rows - group * L::GROUP);
+    int row = group * L::GROUP + inGroup % height, column = inGroup / height;
+    return {which, row / down, (row % down * L::CLUSTER_M + clusterRow) * L::BLOCK_M,
+            (column * L::CLUSTER_N + clusterColumn) * L::BLOCK_N};
+  }
+
+  __device__ int steps(int problem) const {
+    return ceilDiv(params.problem[problem].k[0], BLOCK_K) + ceilDiv(params.problem[problem].k[1], BLOCK_K);
+  }
+};
+
+}  // namespace ditc::gemm_sm90

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix product for Hopper (sm_90a): out = epilogue(A Bᵀ), A [batch][M][K], B [N][K] (a linear layer's weight as it is
+// stored), 16-bit values, fp32 accumulation; one or two products of different sizes in one persistent launch.
+//
+//        one k step of a 128 x 256 tile                       a block over time (cooperative, 2 consumers)
+//
+//                  B  256 rows of the weight                  producer    a0 a1 a2 a3 . . .  next tile's a0 a1 …
+//                 ┌──────────────┐ 64 of k                    consumer 0  ├─ multiply ────┤epilogue├─ multiply ──
+//                 └──────────────┘                            consumer 1     ├─ multiply ────┤epilogue├─ multiply
+//          64     ┌──────────────┐
+//   A   ┌──────┐  │ consumer 0   │                            LAG holds consumer 1 a few k steps behind, so that the
+//       │      │  │ 64 x 256     │ fp32 in registers          epilogue of one runs while the other multiplies. In
+//       ├──────┤  ├──────────────┤                            PINGPONG the consumers take whole tiles in turn.
+//       │      │  │ consumer 1   │
+//       └──────┘  └──────────────┘                            A stage is one k step of A and B, filled by the copy engine.
+//
+//   Config      allowed                        meaning
+//   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
+//   BLOCK_M     64 · consumers (· 2)           rows of a tile; all consumers together, or one of them with PINGPONG
+//   BLOCK_N     16 … 256, multiple of 64       columns of a tile, a multiple of the epilogue's COLUMNS
+//   STAGES      2 …                            k steps (of 64) in flight
+//   CONSUMERS   1, 2, 3                        warpgroups that multiply
+//   CLUSTER_M   1, 2                           blocks above each other that share B by multicast
+//   CLUSTER_N   1, 2                           blocks beside each other that share A by multicast
+//   PINGPONG    bool                           consumers work on different tiles
+//   LAG         0 … (STAGES-1)/(CONSUMERS-1)   k steps that a consumer stays behind the one before (not with PINGPONG)
+//   GROUP       1 …                            cluster tiles in M that are visited before the next in N
+//   BOXES       1 …                            staging boxes (16 rows x 64 columns) per warp; a residual needs all of a
+//                                              warp's share of the tile
+//   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
+//
+//   K is a multiple of 8 (the copy engine's 16 bytes); M, N (multiple of 8) and K need not fill tiles. K may come in two
+//   ranges, A from a[0] then a[1]: a concat before a linear layer. Rows of `out` are placed by its map, so that the
+//   output may be part of a larger buffer, or have its heads outside (headColumns).
+//   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1}, out, residual {64, 16, 1, 1}; all
+//   with the 128-byte swizzle.
+//
+//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 8192 · CONSUMERS · BOXES bytes, + 2 KB
+//   registers      BLOCK_M · BLOCK_N / (128 · CONSUMERS) accumulators a thread, + about 40 and the epilogue's
+//
+//   measured: see tests/bench/results
+#pragma once
+
+#include "common/wgmma.cuh"
+#include "gemm_finish.cuh"
+
+namespace ditc::gemm_sm90 {
+
+// ---- load ---------------------------------------------------------------------------------------------------------
+
+/// The producer: one thread keeps the ring of stages full. Blocks of a cluster each fetch a slice of the shared operand
+/// and send it to all.
+template <class L, int PROBLEMS>
+__device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule) {
+  constexpr int A_SLICE = L::BLOCK_M / L::CLUSTER_N, B_SLICE = L::BLOCK_N / L::CLUSTER_M;
+  Cursor<L::STAGES> cursor;
+  int tiles = schedule.tiles();
+  for (int index = blockIdx.x / L::CLUSTER; index < tiles; index += gridDim.x / L::CLUSTER) {
+    Tile tile = schedule.tile(index);
+    const Problem &p = schedule.params.problem[tile.problem];
+    int firstSteps = ceilDiv(p.k[0], BLOCK_K), steps = schedule.steps(tile.problem);
+    int aRow = tile.row + schedule.clusterColumn * A_SLICE, bRow = tile.column + schedule.clusterRow * B_SLICE;
+
+    for (int step = 0; step < steps; ++step, cursor.advance()) {
+      bool second = step >= firstSteps;
+      int k = (second ? step - firstSteps : step) * BLOCK_K;
+      u32 full = shared.full(cursor.stage);
+      u32 a = shared.a(cursor.stage) + schedule.clusterColumn * A_SLICE * 128;
+      u32 b = shared.b(cursor.stage) + schedule.clusterRow * B_SLICE * 128;
+
+      barrierWait(shared.empty(cursor.stage), cursor.parity ^ 1);
+      barrierExpect(full, L::A_BYTES + L::B_BYTES);
+      // Past the end of a range A is zero, whatever B holds there.
+      if constexpr (L::CLUSTER_N == 2)
+        copyBoxMulticast(a, p.a[second], full, 3, k, aRow, tile.batch);
+      else
+        copyBox(a, p.a[second], full, k, aRow, tile.batch);
+      if constexpr (L::CLUSTER_M == 2)
+        copyBoxMulticast(b, p.b, full, 3, (second ? p.k[0] : 0) + k, bRow, 0);
+      else
+        copyBox(b, p.b, full, (second ? p.k[0] : 0) + k, bRow, 0);
+    }
+  }
+}
+
+// ---- compute ------------------------------------------------------------------------------------------------------
+
+/// One warp says that it has read a stage; every block that copies into it hears it.
+template <class L>
+__device__ void release(const Shared<L> &shared, int stage) {
+  int lane = threadIdx.x % 32;
+  if constexpr (L::CLUSTER == 1) {
+    if (lane == 0)
+      barrierArrive(shared.empty(stage));
+  } else if (lane < L::CLUSTER) {
+    barrierArriveRemote(shared.empty(stage), lane);
+  }
+}
+
+/// Names of the barriers on which a consumer waits: for its turn, and for the consumer before it to get ahead.
+__device__ inline int turnBarrier(int consumer) { return 1 + consumer; }
+__device__ inline int lagBarrier(int consumer) { return 3 + consumer; }
+
+template <class L>
+__device__ void multiply(const Shared<L> &shared, Cursor<L::STAGES> &cursor, int consumer, int steps,
+                         Accumulators<L> &acc) {
+  // With fewer steps than stages a consumer could come around twice before the next has heard it once.
+  bool lagging = L::LAG > 0 && steps > L::STAGES;
+  int firstRow = L::PINGPONG ? 0 : consumer * 64 * L::BANDS;
+  int previous = 0;
+  if (lagging && consumer > 0)
+    namedSync(lagBarrier(consumer), 256);
+  if constexpr (L::PINGPONG)
+    namedSync(turnBarrier(consumer), 256);
+
+  for (int step = 0; step < steps; ++step) {
+    if (lagging && consumer + 1 < L::CONSUMERS && step == L::LAG)
+      namedArrive(lagBarrier(consumer + 1), 256);
+    barrierWait(shared.full(cursor.stage), cursor.parity);
+    KMajorOperand a(shared.a(cursor.stage) + firstRow * 128), b(shared.b(cursor.stage));
+    wgmmaFence();
+#pragma unroll
+    for (int k = 0; k < BLOCK_K / 16; ++k)
+#pragma unroll
+      for (int band = 0; band < L::BANDS; ++band)
+        Wgmma<L::BLOCK_N, typename L::Element>::multiply(acc[band], a.at(band * 64 * 128 + k * 32), b.at(k * 32),
+                                                         step + k > 0);
+    wgmmaCommit();
+    wgmmaWait<1>();  // the step before this one is done
+    if (step > 0)
+      release(shared, previous);
+    previous = cursor.stage;
+    cursor.advance();
+  }
+  if constexpr (L::PINGPONG)
+    namedArrive(turnBarrier(consumer ^ 1), 256);
+  wgmmaWait<0>();
+  release(shared, previous);
+  // The accumulators are outputs of instructions before the wait: keeps their uses behind it.
+#pragma unroll
+  for (int band = 0; band < L::BANDS; ++band)
+#pragma unroll
+    for (int i = 0; i < L::BLOCK_N / 2; ++i)
+      asm volatile("" : "+f"(acc[band][i])::"memory");
+}
+
+// ---- run ----------------------------------------------------------------------------------------------------------
+
+template <class L>
+__device__ Shared<L> setup() {
+  extern __shared__ u8 raw[];
+  Shared<L> shared{(sharedAddress(raw) + 1023) & ~1023u};
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < L::STAGES; ++stage) {
+      barrierInit(shared.full(stage), 1);
+      barrierInit(shared.empty(stage), 4 * L::SHARERS * L::CLUSTER);  // one arrival per warp that reads
+    }
+    for (int warp = 0; warp < L::WARPS; ++warp)
+      barrierInit(shared.residual(warp), 1);
+    barrierInitFence();
+  }
+  if constexpr (L::CLUSTER > 1)
+    clusterSync();
+  else
+    __syncthreads();
+  return shared;
+}
+
+/// One consumer: multiply, finish, next tile.
+template <class L, class Epilogue, int PROBLEMS>
+__device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule,
+                        const Epilogues<Epilogue, PROBLEMS> &epilogues, int consumer) {
+  Accumulators<L> acc;
+  Cursor<L::STAGES> cursor;
+  int warp = threadIdx.x / 32 % 4;
+  Staging<L> staging{shared, 4 * consumer + warp, static_cast<int>(threadIdx.x % 32)};
+  int rowInTile = (L::PINGPONG ? 0 : consumer * 64 * L::BANDS) + 16 * warp;
+  if (L::PINGPONG && consumer == 1)
+    namedArrive(turnBarrier(0), 256);  // consumer 0 begins
+
+  int tiles = schedule.tiles(), clusters = gridDim.x / L::CLUSTER;
+  for (int index = blockIdx.x / L::CLUSTER, count = 0; index < tiles; index += clusters, ++count) {
+    Tile tile = schedule.tile(index);
+    int steps = schedule.steps(tile.problem);
+    if (L::PINGPONG && count % 2 != consumer) {
+      cursor.advance(steps);
+      continue;
+    }
+    const Problem &p = schedule.params.problem[tile.problem];
+    if constexpr (Epilogue::RESIDUAL)
+      fetchResidual(staging, p, tile, tile.row + rowInTile);
+    multiply(shared, cursor, consumer, steps, acc);
+    finish(staging, p, epilogues.of[tile.problem], tile, tile.row + rowInTile, acc);
+  }
+  if (staging.lane == 0)
+    storeWaitRead<0>();  // shared memory has to live until it has been read
+}
+
+/// Launch: a multiple of CLUSTER blocks, at most one per SM, Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES
+/// of dynamic shared memory, clusters of CLUSTER blocks in x.
+template <class Config, class Epilogue, int PROBLEMS>
+__device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
+  using L = Layout<Config>;
+  Shared<L> shared = setup<L>();
+  int rank = L::CLUSTER > 1 ? clusterRank() : 0;
+  Schedule<L, PROBLEMS> schedule{params, rank % L::CLUSTER_M, rank / L::CLUSTER_M};
+
+  int warpgroup = threadIdx.x / 128;
+  if (warpgroup == 0) {
+    shrinkRegisters<L::PRODUCER_REGISTERS>();
+    if (threadIdx.x == 0)
+      load(shared, schedule);
+  } else {
+    growRegisters<L::CONSUMER_REGISTERS>();
+    consume(shared, schedule, epilogues, warpgroup - 1);
+  }
+  // A block may not end while others of its cluster still copy into it or arrive at its barriers.
+  if constexpr (L::CLUSTER > 1)
+    clusterSync();
+}
+
+}  // namespace ditc::gemm_sm90
