@@ -81,8 +81,9 @@ fileOrder(const std::map<std::string, TensorView> &tensors) {
   std::vector<const std::pair<const std::string, TensorView> *> order;
   for (const auto &entry : tensors)
     order.push_back(&entry);
-  std::stable_sort(order.begin(), order.end(), [](const auto *a, const auto *b) {
-    return byteSize(a->second.dtype) > byteSize(b->second.dtype);
+  std::sort(order.begin(), order.end(), [](const auto *a, const auto *b) {
+    size_t first = byteSize(a->second.dtype), second = byteSize(b->second.dtype);
+    return first != second ? first > second : a->first < b->first;
   });
   return order;
 }

@@ -160,18 +160,21 @@ static void addArithmetic(ElementwiseRows &rows) {
 }
 
 static void addBitwise(ElementwiseRows &rows) {
-  rows.binary({"aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.__and__.Tensor", "aten.__and__.Scalar"}, Numbers::Exact,
-              [](Num x, Num y) { return x & y; });
-  rows.binary({"aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar", "aten.__or__.Tensor", "aten.__or__.Scalar"}, Numbers::Exact,
-              [](Num x, Num y) { return x | y; });
-  rows.binary({"aten.bitwise_xor.Tensor", "aten.bitwise_xor.Scalar", "aten.__xor__.Tensor", "aten.__xor__.Scalar"}, Numbers::Exact,
-              [](Num x, Num y) { return x ^ y; });
+  rows.binary({"aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar", "aten.bitwise_and.Scalar_Tensor", "aten.__and__.Tensor",
+               "aten.__and__.Scalar"},
+              Numbers::Exact, [](Num x, Num y) { return x & y; });
   rows.binary(
-      {"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.__lshift__.Tensor", "aten.__lshift__.Scalar"},
-      Numbers::Exact, [](Num x, Num y) { return combine<arith::ShLIOp>(x, y); });
-  rows.binary(
-      {"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar", "aten.__rshift__.Tensor", "aten.__rshift__.Scalar"},
-      Numbers::Exact, [](Num x, Num y) { return combine<arith::ShRSIOp>(x, y); });
+      {"aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar", "aten.bitwise_or.Scalar_Tensor", "aten.__or__.Tensor", "aten.__or__.Scalar"},
+      Numbers::Exact, [](Num x, Num y) { return x | y; });
+  rows.binary({"aten.bitwise_xor.Tensor", "aten.bitwise_xor.Scalar", "aten.bitwise_xor.Scalar_Tensor", "aten.__xor__.Tensor",
+               "aten.__xor__.Scalar"},
+              Numbers::Exact, [](Num x, Num y) { return x ^ y; });
+  rows.binary({"aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.bitwise_left_shift.Scalar_Tensor",
+               "aten.__lshift__.Tensor", "aten.__lshift__.Scalar"},
+              Numbers::Exact, [](Num x, Num y) { return combine<arith::ShLIOp>(x, y); });
+  rows.binary({"aten.bitwise_right_shift.Tensor", "aten.bitwise_right_shift.Tensor_Scalar", "aten.bitwise_right_shift.Scalar_Tensor",
+               "aten.__rshift__.Tensor", "aten.__rshift__.Scalar"},
+              Numbers::Exact, [](Num x, Num y) { return combine<arith::ShRSIOp>(x, y); });
 }
 
 void addBinaryRows(ElementwiseRows &rows) {
@@ -188,6 +191,7 @@ void addBinaryRows(ElementwiseRows &rows) {
               xlogy);
   rows.binary({"aten.special_xlog1py.default"}, Numbers::Rounded, xlog1py);
   rows.binary({"aten.logaddexp.default"}, Numbers::Rounded, logAddExp);
+  rows.binary({"aten.ldexp.Tensor"}, Numbers::Rounded, [](Num x, Num y) { return x * apply<math::Exp2Op>(y); });
   rows.binary({"aten.logaddexp2.default"}, Numbers::Rounded, logAddExp2);
   rows.row({"aten.heaviside.default"}, [](OpContext &op) -> std::vector<Value> {
     Type element = op.resultElement();

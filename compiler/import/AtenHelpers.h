@@ -30,6 +30,12 @@ inline Value iota(Emit &emit, int64_t count, int64_t dim, int64_t rank) {
 /// Diagonals of the last two dimensions, as the last dimension.
 Value takeDiagonal(Emit &emit, Value matrix, int64_t offset);
 
+/// The dimensions [first, first + count) of `value` as one.
+Value mergeDims(Emit &emit, Value value, int64_t first, int64_t count);
+
+/// An index tensor without negative entries for a dimension of `size`; constants are rewritten now.
+Value wrapIndex(OpContext &ctx, Value index, int64_t size);
+
 /// A tensor of `type` whose element i (row-major) is number(i), rounded to the element type.
 Value tabulate(Emit &emit, RankedTensorType type, llvm::function_ref<double(int64_t)> number);
 

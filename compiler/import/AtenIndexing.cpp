@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ATen ops that read or write by index tensors. One-dimensional row access maps to dit.gather and dit.scatter
-// directly; everything else is brought to it by merging dimensions and computing linear positions.
+// x[i, :, j], embeddings, rows by index. Access along one dimension is dit.gather or dit.scatter; several
+// indexed dimensions are merged into one first. Element-wise gathers and scatters are in AtenScatter.cpp.
 #include "compiler/import/AtenHelpers.h"
 
 #include "runtime/Error.h"
@@ -11,13 +11,6 @@ using namespace mlir;
 namespace ditc {
 
 using Results = std::vector<Value>;
-
-static int64_t productOf(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
 
 //===-- x[i, :, j] --------------------------------------------------------------------------------===//
 
@@ -89,17 +82,17 @@ static Indexing indexingOf(OpContext &ctx, Value self) {
   return result;
 }
 
-/// The dimensions [first, first + count) of `value` as one.
-static Value merged(Emit &emit, Value value, int64_t first, int64_t count) {
+Value mergeDims(Emit &emit, Value value, int64_t first, int64_t count) {
   SmallVector<int64_t> shape(Emit::shapeOf(value));
-  int64_t size = productOf(ArrayRef(shape).slice(first, count));
+  int64_t size = 1;
+  for (int64_t extent : ArrayRef(shape).slice(first, count))
+    size *= extent;
   shape.erase(shape.begin() + first, shape.begin() + first + count);
   shape.insert(shape.begin() + first, size);
   return emit.view(value, shape);
 }
 
-/// An index without negative entries; constants are rewritten now.
-static Value wrapped(OpContext &ctx, Value index, int64_t size) {
+Value wrapIndex(OpContext &ctx, Value index, int64_t size) {
   std::optional<dit::TensorValue> known = ctx.constantValue(index);
   if (!known)
     return ctx.emit.wrapIndices(index, size);
@@ -118,7 +111,7 @@ static Value linearIndex(OpContext &ctx, const Indexing &indexing, Value self) {
   SmallVector<Value> positions;
   SmallVector<int64_t> strides(indexing.indices.size(), 1);
   for (const Index &index : indexing.indices)
-    positions.push_back(wrapped(ctx, index.positions, Emit::shapeOf(self)[index.dim]));
+    positions.push_back(wrapIndex(ctx, index.positions, Emit::shapeOf(self)[index.dim]));
   if (positions.size() == 1)
     return positions[0];
   for (size_t i = positions.size() - 1; i-- > 0;)
@@ -148,7 +141,7 @@ static Results index(OpContext &ctx) {
   Value self = ctx.tensor("self");
   Indexing indexing = indexingOf(ctx, self);
   Value linear = linearIndex(ctx, indexing, self);
-  Value table = merged(ctx.emit, ctx.emit.permute(self, indexing.order), indexing.axis, indexing.indices.size());
+  Value table = mergeDims(ctx.emit, ctx.emit.permute(self, indexing.order), indexing.axis, indexing.indices.size());
   return {takeRows(ctx, table, linear, indexing.axis)};
 }
 
@@ -177,12 +170,12 @@ static Results indexPut(OpContext &ctx) {
   Indexing indexing = indexingOf(ctx, self);
   Value linear = linearIndex(ctx, indexing, self);
   int64_t count = indexing.indices.size(), axis = indexing.axis, chosen = Emit::rankOf(linear);
-  Value table = merged(ctx.emit, ctx.emit.permute(self, indexing.order), axis, count);
+  Value table = mergeDims(ctx.emit, ctx.emit.permute(self, indexing.order), axis, count);
   // Updates have the shape of what index would read; the indexed dimension of both goes to the front.
   SmallVector<int64_t> shape(Emit::shapeOf(table).take_front(axis)), front{axis}, back;
   llvm::append_range(shape, Emit::shapeOf(linear));
   llvm::append_range(shape, Emit::shapeOf(table).drop_front(axis + 1));
-  Value updates = merged(ctx.emit, ctx.emit.expand(values, shape), axis, chosen);
+  Value updates = mergeDims(ctx.emit, ctx.emit.expand(values, shape), axis, chosen);
   for (int64_t i = 0; i < Emit::rankOf(table); ++i)
     if (i != axis)
       front.push_back(i);
@@ -239,98 +232,12 @@ static Results indexWrite(OpContext &ctx, bool add) {
   double alpha = ctx.number("alpha", 1);
   if (alpha != 1)
     rows = ctx.emit.mul(rows, alpha);
-  return {writeRows(ctx, self, wrapped(ctx, index, Emit::shapeOf(self)[dim]), ctx.emit.expand(rows, shape), dim, add)};
-}
-
-//===-- Element-wise access along a dimension -----------------------------------------------------===//
-
-/// For each element of `index`: where, in the flattened tensor of the given sizes, index replaces the
-/// coordinate `dim`.
-static Value flatPositions(OpContext &ctx, Value index, ArrayRef<int64_t> sizes, int64_t dim) {
-  int64_t rank = Emit::rankOf(index), stride = 1;
-  SmallVector<Value> operands{index};
-  SmallVector<int64_t> strides{1};
-  for (int64_t i = rank; i-- > 0; stride *= sizes[i]) {
-    if (i == dim)
-      strides[0] = stride;
-    else if (Emit::shapeOf(index)[i] > 1) {
-      operands.push_back(iota(ctx.emit, Emit::shapeOf(index)[i], i, rank));
-      strides.push_back(stride);
-    }
-  }
-  return ctx.emit.map(operands, ctx.emit.builder().getI64Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    Value sum;
-    for (auto [coordinate, factor] : llvm::zip(v, strides)) {
-      Value term = factor == 1 ? Value(coordinate) : Value(arith::MulIOp::create(body, coordinate, Emit::scalar(body, coordinate.getType(), Scalar::of(factor))));
-      sum = sum ? Value(arith::AddIOp::create(body, sum, term)) : term;
-    }
-    return sum;
-  });
-}
-
-/// The elements that torch counts as one dimension; parts of complex numbers stay behind.
-static Value flattened(OpContext &ctx, std::string_view name, Value value) { return merged(ctx.emit, value, 0, torchRank(ctx, name, value)); }
-
-static Value gatherAlong(OpContext &ctx, Value self, Value index, int64_t dim) {
-  int64_t rank = torchRank(ctx, "self", self);
-  if (rank == 0)
-    return ctx.emit.view(self, ctx.resultType().getShape());
-  Value positions = flatPositions(ctx, index, Emit::shapeOf(self).take_front(rank), dim);
-  return ctx.emit.gather(flattened(ctx, "self", self), positions, 0);
-}
-
-static Results gather(OpContext &ctx) {
-  Value self = ctx.tensor("self");
-  return {gatherAlong(ctx, self, ctx.tensor("index"), dimArgument(ctx, "dim", 0, torchRank(ctx, "self", self)))};
-}
-
-static Results take(OpContext &ctx) {
-  Value self = flattened(ctx, "self", ctx.tensor("self"));
-  return {ctx.emit.gather(self, wrapped(ctx, ctx.tensor("index"), Emit::shapeOf(self)[0]), 0)};
-}
-
-static Results takeAlongDim(OpContext &ctx) {
-  Value self = ctx.tensor("self"), indices = ctx.tensor("indices");
-  if (!ctx.has("dim"))
-    return {ctx.emit.gather(flattened(ctx, "self", self), ctx.emit.view(indices, {Emit::typeOf(indices).getNumElements()}), 0)};
-  int64_t rank = torchRank(ctx, "self", self), dim = dimArgument(ctx, "dim", 0, rank);
-  SmallVector<int64_t> selfShape(Emit::shapeOf(self)), indexShape(Emit::shapeOf(indices));
-  for (int64_t i = 0; i < rank; ++i)
-    if (i != dim)
-      selfShape[i] = indexShape[i] = std::max(selfShape[i], indexShape[i]);
-  return {gatherAlong(ctx, ctx.emit.expand(self, selfShape), ctx.emit.expand(indices, indexShape), dim)};
-}
-
-static Results scatter(OpContext &ctx, bool add) {
-  Value self = ctx.tensor("self"), index = ctx.tensor("index");
-  int64_t rank = torchRank(ctx, "self", self), dim = dimArgument(ctx, "dim", 0, rank);
-  std::string reduction = ctx.text("reduce", "");
-  if (!reduction.empty() && reduction != "add" && reduction != "sum")
-    fail("scatter with reduction '{}' is not supported", reduction);
-  if (!reduction.empty() && !ctx.flag("include_self", true))
-    fail("scatter_reduce without include_self is not supported");
-  Value updates;
-  if (ctx.has("src") && ctx.isTensor("src")) {
-    updates = ctx.emit.cast(ctx.tensor("src"), ctx.resultElement());
-    for (int64_t i = 0; i < rank; ++i) // src may be larger than index
-      updates = ctx.emit.slice(updates, i, 0, Emit::shapeOf(index)[i]);
-  } else {
-    SmallVector<int64_t> shape(Emit::shapeOf(index));
-    shape.append(Emit::rankOf(self) - rank, 2);
-    updates = ctx.emit.full(shape, ctx.resultElement(), ctx.scalar("value"));
-  }
-  if (Emit::typeOf(index).getNumElements() == 0)
-    return {self};
-  Value positions = flatPositions(ctx, index, Emit::shapeOf(self).take_front(rank), dim);
-  positions = ctx.emit.view(positions, {Emit::typeOf(positions).getNumElements()});
-  Value written = ctx.emit.scatter(flattened(ctx, "self", self), positions, merged(ctx.emit, updates, 0, rank), add || !reduction.empty());
-  return {ctx.emit.view(written, Emit::shapeOf(self))};
+  return {writeRows(ctx, self, wrapIndex(ctx, index, Emit::shapeOf(self)[dim]), ctx.emit.expand(rows, shape), dim, add)};
 }
 
 std::vector<OpRow> atenIndexing() {
   using enum Aliasing;
   auto replace = [](OpContext &ctx) { return indexWrite(ctx, /*add=*/false); };
-  auto scatterReplace = [](OpContext &ctx) { return scatter(ctx, /*add=*/false); };
   return {
       {"aten.index.Tensor", index, Fresh, true},
       {"aten._unsafe_index.Tensor", index, Fresh, true},
@@ -342,15 +249,6 @@ std::vector<OpRow> atenIndexing() {
       {"aten.index_fill.int_Scalar", replace},
       {"aten.index_fill.int_Tensor", replace},
       {"aten.embedding.default", embedding},
-      {"aten.gather.default", gather, Fresh, true},
-      {"aten.take.default", take, Fresh, true},
-      {"aten.take_along_dim.default", takeAlongDim, Fresh, true},
-      {"aten.scatter.src", scatterReplace, Fresh, true},
-      {"aten.scatter.value", scatterReplace},
-      {"aten.scatter.reduce", scatterReplace},
-      {"aten.scatter.value_reduce", scatterReplace},
-      {"aten.scatter_reduce.two", scatterReplace},
-      {"aten.scatter_add.default", [](OpContext &ctx) { return scatter(ctx, /*add=*/true); }, Fresh, true},
   };
 }
 

@@ -64,6 +64,28 @@ static Results oneHot(OpContext &ctx) {
   })};
 }
 
+/// Which elements are among a few others.
+static Results isIn(OpContext &ctx) {
+  Value elements = ctx.tensorOrScalar(ctx.has("elements") ? "elements" : "element");
+  Value others = ctx.tensorOrScalar(ctx.has("test_elements") ? "test_elements" : "test_element");
+  bool invert = ctx.flag("invert", false);
+  Emit &emit = ctx.emit;
+  Type compare = isa<FloatType>(Emit::elementOf(elements)) || isa<FloatType>(Emit::elementOf(others)) ? Type(emit.builder().getF64Type()) : Type(emit.builder().getI64Type());
+  SmallVector<Value> operands{emit.unsqueeze(elements, -1), emit.view(others, {Emit::typeOf(others).getNumElements()})};
+  Value equal = emit.map(operands, emit.builder().getI1Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+    Value x = Emit::convert(body, v[0], compare), y = Emit::convert(body, v[1], compare);
+    if (isa<FloatType>(compare))
+      return arith::CmpFOp::create(body, arith::CmpFPredicate::OEQ, x, y);
+    return arith::CmpIOp::create(body, arith::CmpIPredicate::eq, x, y);
+  });
+  Value found = emit.reduce(dit::ReduceKind::Any, equal, {-1}, /*keepDims=*/false, emit.builder().getI1Type());
+  if (!invert)
+    return {found};
+  return {emit.map(found, Emit::elementOf(found), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+    return arith::XOrIOp::create(body, v[0], Emit::scalar(body, v[0].getType(), Scalar::of(true)));
+  })};
+}
+
 /// How many boundaries lie before each value.
 static Value countBefore(OpContext &ctx, Value values, Value boundaries, bool right) {
   if (Emit::rankOf(boundaries) != 1)
@@ -112,6 +134,9 @@ std::vector<OpRow> atenMasks() {
       {"aten.triu.default", [](OpContext &ctx) { return triangle(ctx, arith::CmpIPredicate::sge); }},
       {"aten.diag_embed.default", diagEmbed},
       {"aten.one_hot.default", oneHot},
+      {"aten.isin.Tensor_Tensor", isIn},
+      {"aten.isin.Tensor_Scalar", isIn},
+      {"aten.isin.Scalar_Tensor", isIn},
       {"aten.bucketize.Tensor", bucketize},
       {"aten.bucketize.Scalar", bucketize},
       {"aten.searchsorted.Tensor", searchSorted},

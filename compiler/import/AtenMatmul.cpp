@@ -171,6 +171,25 @@ static Results kronecker(OpContext &op) {
   return {op.emit.view(op.emit.mul(spread(self, true), spread(other, false), op.resultElement()), op.resultType().getShape())};
 }
 
+/// The cross product along a dimension of size 3; without `dim`, along the first such dimension.
+static Results cross(OpContext &op) {
+  Value self = op.tensor("self"), other = op.tensor("other");
+  std::optional<int64_t> dim = op.optionalInteger("dim");
+  ArrayRef<int64_t> shape = op.resultType().getShape();
+  if (!dim && op.node.target.find("linalg") != std::string::npos)
+    dim = -1;
+  int64_t axis = dim ? normaliseDim(*dim, shape.size()) : llvm::find(shape, 3) - shape.begin();
+  if (axis == static_cast<int64_t>(shape.size()) || shape[axis] != 3)
+    fail("a cross product needs a dimension of size 3");
+  auto turned = [&](Value value, int64_t by) {
+    Value full = op.emit.expand(value, shape);
+    return op.emit.gather(full, {by % 3, (by + 1) % 3, (by + 2) % 3}, axis);
+  };
+  Type element = op.resultElement();
+  return {elementwise(op.emit, {turned(self, 1), turned(other, 2), turned(self, 2), turned(other, 1)}, dit::computeType(element), element,
+                      [](ArrayRef<Num> x) { return x[0] * x[1] - x[2] * x[3]; })};
+}
+
 //===-- Einsum and its relatives ------------------------------------------------------------------===//
 
 static Results einsum(OpContext &op) { return {einsumOf(op.emit, op.text("equation", ""), op.tensors("tensors"), op.resultElement())}; }
@@ -223,6 +242,7 @@ std::vector<OpRow> atenMatmul() {
   rows.row({"aten.inner.default"}, inner);
   rows.row({"aten.linalg_multi_dot.default", "aten.chain_matmul.default"}, chain);
   rows.row({"aten.kron.default"}, kronecker);
+  rows.row({"aten.cross.default", "aten.linalg_cross.default"}, cross);
   rows.row({"aten.einsum.default"}, einsum);
   rows.row({"aten.tensordot.default"}, tensorDot);
   rows.row({"aten.bilinear.default"}, bilinear);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ATen ops that put elements elsewhere: joins, repetitions, padding, rolls, shuffles, writes into a slice
-// of a copy.
+// ATen ops that put elements elsewhere: repetitions, padding, rolls, shuffles, writes into a slice of a copy.
 #include "compiler/import/AtenHelpers.h"
 
 #include "compiler/import/Values.h"
@@ -14,122 +13,6 @@ using namespace mlir;
 namespace ditc {
 
 using Results = std::vector<Value>;
-
-//===-- Joins -------------------------------------------------------------------------------------===//
-
-/// The tensors in the result's type. torch lets empty vectors through whatever the other ranks are.
-static std::vector<Value> joined(OpContext &ctx, bool dropEmpty) {
-  std::vector<Value> values;
-  for (Value value : ctx.tensors("tensors"))
-    if (!dropEmpty || Emit::rankOf(value) != 1 || Emit::shapeOf(value)[0] != 0 || ctx.resultType().getRank() == 1)
-      values.push_back(ctx.emit.cast(value, ctx.resultElement()));
-  return values;
-}
-
-static int64_t joinRank(OpContext &ctx) { return ctx.resultType().getRank() - ctx.resultIsComplex(); }
-
-static Results cat(OpContext &ctx) {
-  return {ctx.emit.concat(joined(ctx, /*dropEmpty=*/true), dimArgument(ctx, "dim", 0, joinRank(ctx)))};
-}
-
-static Results stack(OpContext &ctx) {
-  int64_t dim = dimArgument(ctx, "dim", 0, joinRank(ctx));
-  std::vector<Value> values = joined(ctx, /*dropEmpty=*/false);
-  for (Value &value : values)
-    value = ctx.emit.unsqueeze(value, dim);
-  return {ctx.emit.concat(values, dim)};
-}
-
-/// hstack, vstack, dstack: concatenation after every operand got at least `minRank` dimensions.
-static Results stackAlong(OpContext &ctx, int64_t minRank, int64_t dim) {
-  std::vector<Value> values = joined(ctx, /*dropEmpty=*/false);
-  for (Value &value : values) {
-    SmallVector<int64_t> shape(Emit::shapeOf(value));
-    int64_t rank = shape.size() - ctx.resultIsComplex();
-    // A vector is a row; a matrix is a single layer.
-    if (rank < 1)
-      shape.insert(shape.begin(), 1), ++rank;
-    if (rank < minRank && rank == 1)
-      shape.insert(shape.begin(), 1), ++rank;
-    if (rank < minRank)
-      shape.insert(shape.begin() + rank, 1);
-    value = ctx.emit.view(value, shape);
-  }
-  return {ctx.emit.concat(values, dim)};
-}
-
-static Results hstack(OpContext &ctx) { return stackAlong(ctx, 1, joinRank(ctx) == 1 ? 0 : 1); }
-static Results vstack(OpContext &ctx) { return stackAlong(ctx, 2, 0); }
-static Results dstack(OpContext &ctx) { return stackAlong(ctx, 3, 2); }
-
-/// Vectors as columns, matrices side by side.
-static Results columnStack(OpContext &ctx) {
-  std::vector<Value> values = joined(ctx, /*dropEmpty=*/false);
-  for (Value &value : values)
-    if (Emit::rankOf(value) < 2)
-      value = ctx.emit.view(value, {Emit::typeOf(value).getNumElements(), 1});
-  return {ctx.emit.concat(values, 1)};
-}
-
-/// Matrices along the diagonal, zeros elsewhere.
-static Results blockDiag(OpContext &ctx) {
-  std::vector<Value> rows;
-  int64_t width = ctx.resultType().getDimSize(1), start = 0;
-  for (Value value : joined(ctx, /*dropEmpty=*/false)) {
-    SmallVector<int64_t> shape{1, 1};
-    llvm::append_range(shape, Emit::shapeOf(value));
-    Value matrix = ctx.emit.view(value, ArrayRef(shape).take_back(2));
-    int64_t columns = Emit::shapeOf(matrix)[1];
-    rows.push_back(ctx.emit.pad(matrix, {0, start}, {0, width - start - columns}, Scalar::of(int64_t{0})));
-    start += columns;
-  }
-  return {ctx.emit.concat(rows, 0)};
-}
-
-/// All combinations of elements of vectors, the last varying fastest.
-static Results cartesianProduct(OpContext &ctx) {
-  std::vector<Value> values = ctx.tensors("tensors"), columns;
-  if (values.size() == 1)
-    return {values[0]};
-  SmallVector<int64_t> grid;
-  for (Value value : values)
-    grid.push_back(Emit::shapeOf(value)[0]);
-  for (size_t i = 0; i < values.size(); ++i) {
-    SmallVector<int64_t> shape(values.size(), 1);
-    shape[i] = grid[i];
-    Value column = ctx.emit.expand(ctx.emit.view(values[i], shape), grid);
-    columns.push_back(ctx.emit.view(column, {ctx.resultType().getDimSize(0), 1}));
-  }
-  return {ctx.emit.concat(columns, 1)};
-}
-
-/// Sequences of different lengths as rows of one tensor.
-static Results padSequence(OpContext &ctx) {
-  std::vector<Value> values = ctx.tensors("sequences");
-  bool batchFirst = ctx.flag("batch_first", false);
-  int64_t length = ctx.resultType().getDimSize(batchFirst ? 1 : 0);
-  for (Value &value : values) {
-    SmallVector<int64_t> low(Emit::rankOf(value), 0), high = low;
-    high[0] = length - Emit::shapeOf(value)[0];
-    if (ctx.text("padding_side", "right") == "left")
-      std::swap(low, high);
-    value = ctx.emit.unsqueeze(ctx.emit.pad(value, low, high, Scalar::of(ctx.number("padding_value", 0))), batchFirst ? 0 : 1);
-  }
-  return {ctx.emit.concat(values, batchFirst ? 0 : 1)};
-}
-
-/// Coordinates of a grid: one result per operand, varying along one dimension.
-static Results meshgrid(OpContext &ctx) {
-  std::vector<Value> values = ctx.tensors("tensors");
-  bool swapFirst = ctx.text("indexing", "ij") == "xy" && values.size() > 1;
-  for (size_t i = 0; i < values.size(); ++i) {
-    size_t dim = swapFirst && i < 2 ? 1 - i : i;
-    SmallVector<int64_t> shape(values.size(), 1);
-    shape[dim] = Emit::typeOf(values[i]).getNumElements();
-    values[i] = ctx.emit.expand(ctx.emit.view(values[i], shape), ctx.resultType(i).getShape());
-  }
-  return values;
-}
 
 //===-- Repetitions -------------------------------------------------------------------------------===//
 
@@ -366,22 +249,28 @@ static Results selectScatter(OpContext &ctx) {
   return {replaceSlice(ctx.emit, self, ctx.emit.unsqueeze(source, dim), dim, index, 1)};
 }
 
+static Results diagonalScatter(OpContext &ctx) {
+  // Rows and columns last and merged, as in takeDiagonal.
+  Value self = ctx.tensor("self");
+  int64_t rank = Emit::rankOf(self), offset = ctx.integer("offset", 0);
+  int64_t rowDim = dimArgument(ctx, "dim1", 0, rank), columnDim = dimArgument(ctx, "dim2", 1, rank);
+  SmallVector<int64_t> order, back(rank);
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != rowDim && i != columnDim)
+      order.push_back(i);
+  order.append({rowDim, columnDim});
+  for (auto [i, from] : llvm::enumerate(order))
+    back[from] = i;
+  Value matrix = ctx.emit.permute(self, order), flat = mergeDims(ctx.emit, matrix, rank - 2, 2);
+  int64_t columns = Emit::shapeOf(matrix)[rank - 1], first = offset >= 0 ? offset : -offset * columns;
+  Value source = ctx.emit.cast(ctx.tensor("src"), ctx.resultElement());
+  Value written = replaceSlice(ctx.emit, flat, source, rank - 2, first, columns + 1);
+  return {ctx.emit.permute(ctx.emit.view(written, Emit::shapeOf(matrix)), back)};
+}
+
 std::vector<OpRow> atenRearrange() {
   using enum Aliasing;
   return {
-      {"aten.cat.default", cat, Fresh, true},
-      {"aten.concat.default", cat, Fresh, true},
-      {"aten.concatenate.default", cat, Fresh, true},
-      {"aten.stack.default", stack, Fresh, true},
-      {"aten.hstack.default", hstack, Fresh, true},
-      {"aten.vstack.default", vstack, Fresh, true},
-      {"aten.dstack.default", dstack, Fresh, true},
-      {"aten.column_stack.default", columnStack},
-      {"aten.block_diag.default", blockDiag},
-      {"aten.cartesian_prod.default", cartesianProduct},
-      {"aten.pad_sequence.default", padSequence},
-      {"aten.meshgrid.default", meshgrid},
-      {"aten.meshgrid.indexing", meshgrid},
       {"aten.repeat.default", [](OpContext &ctx) { return repeat(ctx, "repeats"); }, Fresh, true},
       {"aten.tile.default", [](OpContext &ctx) { return repeat(ctx, "dims"); }, Fresh, true},
       {"aten.repeat_interleave.self_int", repeatInterleave, Fresh, true},
@@ -404,6 +293,7 @@ std::vector<OpRow> atenRearrange() {
       {"aten.pixel_unshuffle.default", pixelUnshuffle},
       {"aten.channel_shuffle.default", channelShuffle},
       {"aten.slice_scatter.default", sliceScatter, Fresh, true},
+      {"aten.diagonal_scatter.default", diagonalScatter},
       {"aten.select_scatter.default", selectScatter, Fresh, true},
   };
 }

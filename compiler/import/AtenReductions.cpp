@@ -123,6 +123,23 @@ static Results norm(OpContext &op) {
   return {dropAxes(op.emit, result, axes, op.flag("keepdim", false))};
 }
 
+/// linalg.norm: of vectors, or the Frobenius norm, which is the 2-norm of all elements.
+static Results linalgNorm(OpContext &op) {
+  Value self = op.tensor("self");
+  int64_t rank = Emit::rankOf(self);
+  std::vector<int64_t> axes = axesOf(op, "dim", rank);
+  if (op.node.target.find("matrix_norm") != std::string::npos && !op.has("dim"))
+    axes = {rank - 2, rank - 1};
+  bool isVector = axes.size() <= 1;
+  const Argument *ord = op.node.find("ord");
+  bool isFrobenius = !op.has("ord") || (ord->kind == Argument::Kind::String && ord->text == "fro");
+  if (!isVector && !isFrobenius)
+    fail("matrix norms other than 'fro' are not supported");
+  double p = isFrobenius ? 2 : op.scalar("ord").number;
+  Value result = op.emit.cast(vectorNorm(op.emit, self, p, axes), op.resultElement());
+  return {dropAxes(op.emit, result, axes, op.flag("keepdim", false))};
+}
+
 /// The norm of a difference.
 static Results distance(OpContext &op) {
   Value self = op.tensor("self"), other = op.tensor("other");
@@ -337,6 +354,8 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.linalg_vector_norm.default", "aten.norm.Scalar", "aten.norm.ScalarOpt_dim", "aten.norm.ScalarOpt_dtype",
             "aten.norm.ScalarOpt_dim_dtype"},
            norm);
+  rows.row({"aten.linalg_norm.default", "aten.linalg_norm.ord_str", "aten.linalg_matrix_norm.str_ord", "aten.frobenius_norm.dim"},
+           linalgNorm);
   rows.row({"aten.dist.default"}, distance);
   rows.row({"aten.pairwise_distance.default"}, pairwiseDistance);
   rows.row({"aten.cdist.default", "aten._cdist_forward.default"}, pairDistances);

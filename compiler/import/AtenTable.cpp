@@ -12,7 +12,7 @@ namespace ditc {
 
 static std::vector<OpRow> allRealRows() {
   std::vector<OpRow> rows;
-  for (auto part : {atenPointwise, atenViews, atenCasts, atenRearrange, atenFactories, atenIndexing, atenMasks, atenPatches, atenReductions, atenMatmul, atenNorms, atenConv})
+  for (auto part : {atenPointwise, atenViews, atenCasts, atenJoins, atenRearrange, atenFactories, atenIndexing, atenScatter, atenMasks, atenPatches, atenReductions, atenMatmul, atenNorms, atenConv})
     for (OpRow &row : part())
       rows.push_back(std::move(row));
   return rows;

@@ -155,17 +155,26 @@ void checkRanges(const std::string &bucket, const ExportedProgram &program, cons
       fail("bucket '{}': {} would be {}", bucket, place.name, size);
 }
 
-void checkGuards(const std::string &bucket, const ExportedProgram &program, const std::vector<Place> &places, const SymBindings &bound) {
+/// "a != b" without any other comparison: what the exporter notes wherever it looked whether sizes are equal.
+bool isInequality(std::string_view guard) {
+  return guard.find("!=") != std::string_view::npos && guard.find("==") == std::string_view::npos && guard.find_first_of("<>") == std::string_view::npos;
+}
+
+void checkGuards(Bucket &bucket, const ExportedProgram &program, const std::vector<Place> &places) {
   std::map<std::string, int64_t> sizes;
   for (const Place &place : places)
-    sizes[place.name] = evaluateSize(place.size, bound);
+    sizes[place.name] = evaluateSize(place.size, bucket.symbols);
   SizeLookup lookup = [&](const std::string &name) {
     auto size = sizes.find(name);
     return size == sizes.end() ? std::nullopt : std::optional(size->second);
   };
-  for (const std::string &guard : program.guards)
-    if (evaluateGuard(guard, lookup) == std::optional(false))
-      fail("bucket '{}': the export holds only while {}", bucket, readableGuard(guard));
+  for (const std::string &guard : program.guards) {
+    if (evaluateGuard(guard, lookup) != std::optional(false))
+      continue;
+    if (!isInequality(guard))
+      fail("bucket '{}': the export holds only while {}", bucket.name, readableGuard(guard));
+    bucket.broken.push_back(readableGuard(guard));
+  }
 }
 
 //===-- Text --------------------------------------------------------------------------------------===//
@@ -222,7 +231,7 @@ SymBindings hintsOf(const std::vector<Place> &places) {
 
 Bucket resolve(const ExportedProgram &program, const Spec &spec, const std::vector<Place> &places) {
   std::set<std::string> symbols = symbolsOf(places);
-  Bucket bucket{spec.name, {}};
+  Bucket bucket{spec.name, {}, {}};
   std::vector<Demand> demands;
   for (const Assignment &assignment : spec.assignments) {
     auto place = std::find_if(places.begin(), places.end(), [&](const Place &candidate) { return candidate.name == assignment.key; });
@@ -251,7 +260,7 @@ Bucket resolve(const ExportedProgram &program, const Spec &spec, const std::vect
     fail("bucket '{}' leaves {} open; the symbols of the model are: {}", spec.name, fmt::join(missing, ", "), fmt::join(describeSymbols(program), "; "));
   checkDemands(spec.name, demands, bucket.symbols);
   checkRanges(spec.name, program, places, bucket.symbols);
-  checkGuards(spec.name, program, places, bucket.symbols);
+  checkGuards(bucket, program, places);
   return bucket;
 }
 

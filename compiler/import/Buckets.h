@@ -14,11 +14,15 @@ namespace ditc {
 struct Bucket {
   std::string name;
   SymBindings symbols;
+  /// Inequalities of the export that do not hold ("(x.2 // 2) != 8"): PyTorch would trace again there, and
+  /// a model with a branch on that size would go the other way. Mostly traces of the exporter's own tests.
+  std::vector<std::string> broken = {};
 };
 
 /// Parses `specs` against `program`. A program without symbols, or an empty list, gives one bucket
 /// "default" with the export's hints. Throws Error (Usage/Input): malformed text, unknown symbol or input,
-/// values outside the range, not divisible, contradicting, symbols left without a value, equal names.
+/// values outside the range, not divisible, contradicting, breaking an equation or a bound of the export,
+/// symbols left without a value, equal names.
 std::vector<Bucket> resolveBuckets(const ExportedProgram &program, const std::vector<std::string> &specs);
 
 /// "s0 in 2..16; hidden_states.1 = 2*s85" : what a user may bind, one line per symbol.

@@ -111,9 +111,11 @@ struct OpRow {
 std::vector<OpRow> atenPointwise();
 std::vector<OpRow> atenViews();     ///< renamings of elements
 std::vector<OpRow> atenCasts();     ///< casts, copies, ops that do nothing
-std::vector<OpRow> atenRearrange(); ///< joins, repetitions, padding
+std::vector<OpRow> atenJoins();     ///< one tensor of several
+std::vector<OpRow> atenRearrange(); ///< repetitions, padding, shuffles
 std::vector<OpRow> atenFactories();
-std::vector<OpRow> atenIndexing();
+std::vector<OpRow> atenIndexing();  ///< x[i, :, j], rows by index
+std::vector<OpRow> atenScatter();   ///< element-wise gathers and scatters
 std::vector<OpRow> atenMasks();     ///< triangles, diagonals, one-hot, buckets
 std::vector<OpRow> atenPatches();   ///< sliding windows
 std::vector<OpRow> atenReductions();

@@ -22,9 +22,8 @@ bool startsWith(std::span<const uint8_t> bytes, std::string_view magic) {
 
 /// Files that people hand over in place of a .pt2 file and that are not zips.
 void refuseOtherFormats(const std::string &path) {
-  std::span<const uint8_t> bytes;
   std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  bytes = file->bytes();
+  std::span<const uint8_t> bytes = file->bytes();
   if (bytes.empty())
     fail("'{}' is empty; expected an archive of torch.export.save, save the model again", path);
   if (startsWith(bytes, "PK"))
@@ -138,7 +137,8 @@ std::string chooseModel(const Pt2Container &file, const std::string &wanted) {
 
 Pt2Container openContainer(const std::string &path, const std::string &modelName) {
   refuseOtherFormats(path);
-  Pt2Container file{ZipReader::open(path)};
+  Pt2Container file;
+  file.zip = ZipReader::open(path);
   if ((file.program = file.zip.find(kProgramA))) {
     file.layout = 'A';
     file.modelName = "model";

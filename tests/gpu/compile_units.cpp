@@ -67,7 +67,7 @@ int main(int argc, char **argv) try {
         fmt::print("{:48} {:>4} registers {:>4} stack {:>4} spilled  {:5.2f} s\n", units[i].stem().string(),
                    number(binary.log, "registers"), number(binary.log, "bytes stack frame"),
                    number(binary.log, "bytes spill stores"), seconds);
-        if (binary.log.find("warning") != std::string::npos)
+        if (binary.log.find("warning") != std::string::npos || binary.log.find("(C75") != std::string::npos)
           fmt::print("{}\n", binary.log);
       } catch (const Error &error) {
         std::lock_guard lock(printing);

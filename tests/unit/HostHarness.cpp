@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -95,19 +96,42 @@ template <class T> static void writeAs(char *at, double value) {
 
 static constexpr char kPattern = 0x5a;
 
-Tensor::Tensor(std::string element, Index shape, Index strides) : element(std::move(element)), shape(std::move(shape)), strides(std::move(strides)) {
-  if (this->strides.empty()) {
-    this->strides.assign(this->shape.size(), 1);
-    for (size_t i = this->shape.size(); i-- > 1;)
-      this->strides[i - 1] = this->strides[i] * this->shape[i];
-  }
-  int64_t last = 0;
-  for (size_t i = 0; i < this->shape.size(); ++i)
-    last += std::max<int64_t>(this->shape[i] - 1, 0) * this->strides[i];
-  bytes.assign((last + 1) * elementSize(this->element) + 2 * kGuard, kPattern);
+FencedBytes::FencedBytes(size_t size) : bytes(size) {
+  size_t page = sysconf(_SC_PAGESIZE);
+  room = (size + page - 1) / page * page;
+  void *memory = mmap(nullptr, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(static_cast<char *>(memory) + room, page, PROT_NONE) != 0)
+    abort();
+  pages = static_cast<char *>(memory);
 }
 
-void Tensor::clear() { std::fill(bytes.begin(), bytes.end(), kPattern); }
+FencedBytes::FencedBytes(const FencedBytes &other) : FencedBytes(other.bytes) { std::memcpy(data(), other.data(), bytes); }
+FencedBytes::~FencedBytes() { munmap(pages, room + sysconf(_SC_PAGESIZE)); }
+
+static Index denseStrides(const Index &shape) {
+  Index strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+/// From the first element to behind the last.
+static int64_t span(const Index &shape, const Index &strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0)
+      return 0;
+    last += (shape[i] - 1) * strides[i];
+  }
+  return last + 1;
+}
+
+Tensor::Tensor(std::string element, Index shape, Index strides)
+    : element(element), shape(shape), strides(strides.empty() ? denseStrides(shape) : strides), bytes(span(shape, this->strides) * elementSize(element) + kGuard) {
+  clear();
+}
+
+void Tensor::clear() { std::memset(bytes.data(), kPattern, bytes.size()); }
 
 int64_t Tensor::count() const {
   int64_t count = 1;
@@ -213,7 +237,7 @@ bool Tensor::gapsAreIntact() const {
       used[offsetOf(index) + i] = true;
   });
   for (size_t i = 0; i < bytes.size(); ++i)
-    if (!used[i] && bytes[i] != kPattern)
+    if (!used[i] && bytes.data()[i] != kPattern)
       return false;
   return true;
 }
@@ -266,13 +290,20 @@ struct HostModule::State {
   }
 };
 
+/// DITC_TEST_CPU runs every test that names no CPU for another one.
+static HostOptions withTestCpu(HostOptions options) {
+  if (const char *cpu = std::getenv("DITC_TEST_CPU"); cpu && options.cpu.empty())
+    options.cpu = cpu;
+  return options;
+}
+
 HostModule::HostModule(const std::string &text, const HostOptions &options) : state(std::make_unique<State>()) {
   state->context.loadDialect<dit::DitDialect, plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect>();
   auto handler = state->collect();
   state->module = mlir::parseSourceString<mlir::ModuleOp>(text, &state->context);
   if (!state->module)
     return;
-  mlir::FailureOr<HostObject> result = emitHost(*state->module, options);
+  mlir::FailureOr<HostObject> result = emitHost(*state->module, withTestCpu(options));
   if (failed(result))
     return;
   state->object = std::move(*result);

@@ -28,7 +28,23 @@ double roundTo(const std::string &element, double value);
 bool isFloatElement(const std::string &element);
 int64_t elementSize(const std::string &element);
 
-/// A strided tensor with values as doubles. Memory between its elements holds a pattern that must survive.
+/// Bytes that end where the next page is not mapped: reading or writing behind them stops the test.
+class FencedBytes {
+public:
+  explicit FencedBytes(size_t size);
+  FencedBytes(const FencedBytes &other);
+  FencedBytes &operator=(const FencedBytes &) = delete;
+  ~FencedBytes();
+
+  char *data() const { return pages + room - bytes; }
+  size_t size() const { return bytes; }
+
+private:
+  size_t bytes, room;
+  char *pages;
+};
+
+/// A strided tensor with values as doubles. Memory before and between its elements holds a pattern that must survive.
 class Tensor {
 public:
   Tensor(std::string element, Index shape, Index strides = {});
@@ -43,7 +59,7 @@ public:
   int64_t getInteger(const Index &index) const;
 
   void forEach(const std::function<void(const Index &)> &visit) const;
-  char *data() { return bytes.data() + kGuard; }
+  char *data() const { return bytes.data() + kGuard; }
   std::string type() const; ///< memref<...>
   int64_t count() const;
   void clear(); ///< back to the pattern
@@ -57,7 +73,7 @@ private:
   static constexpr int64_t kGuard = 64;
   int64_t offsetOf(const Index &index) const;
 
-  std::vector<char> bytes;
+  FencedBytes bytes;
 };
 
 /// The text of a plan.kernel. `config` is what stands between the braces; `body` a region with its braces.

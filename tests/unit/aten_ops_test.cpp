@@ -182,6 +182,26 @@ TEST_F(AtenOps, EpsilonOfRmsNormDependsOnTheVersion) {
   EXPECT_THAT(epsilon("2.6.0", DType::f64), HasSubstr("eps 2.2204460492503131E-16"));
 }
 
+TEST_F(AtenOps, NormsOfVectorsAndMatrices) {
+  auto norm = [&](GraphBuilder::Inputs more, std::vector<int64_t> sizes) {
+    return single("aten.linalg_norm.default", {{"self", {2, 2}}}, more, sizes);
+  };
+  EXPECT_THAT(values(norm({}, {})), near({std::sqrt(30.0)}));
+  EXPECT_THAT(values(norm({{"ord", integer(1)}, {"dim", integers({0})}}, {2})), ElementsAre(4, 6));
+  EXPECT_THAT(values(norm({{"ord", number(INFINITY)}, {"dim", integers({-1})}, {"keepdim", flag(true)}}, {2, 1})), ElementsAre(2, 4));
+  EXPECT_THAT(refusal(norm({{"ord", integer(2)}}, {})), HasSubstr("matrix norms other than 'fro'"));
+  EXPECT_THAT(values(single("aten.cdist.default", {{"x1", {2, 1}}, {"x2", {3, 1}}}, {{"p", number(1)}}, {2, 3})),
+              ElementsAre(0, 1, 2, 1, 0, 1));
+}
+
+TEST_F(AtenOps, RunningExtremesAndWhereTheyAre) {
+  ProgramBuilder b = single("aten.cummin.default", {{"self", {3}}}, {{"dim", integer(0)}}, {3});
+  b.value("places", DType::i64, std::vector<int64_t>{3});
+  b.graph.nodes.back().outputs.push_back(tensor("places"));
+  b.output("places", tensor("places"));
+  EXPECT_THAT(runAll(b), ElementsAre(ElementsAre(1, 1, 1), ElementsAre(0, 0, 0)));
+}
+
 TEST_F(AtenOps, BatchNormInTrainingIsRefused) {
   ProgramBuilder b = single("aten.batch_norm.default", {{"input", {2, 3, 4}}, {"running_mean", {3}}, {"running_var", {3}}},
                             {{"training", flag(true)}, {"eps", number(1e-5)}}, {2, 3, 4});
@@ -258,7 +278,24 @@ TEST_F(AtenOps, Einsums) {
   EXPECT_THAT(refusal(einsum("ij,jk->ik", {{1, 2}}, {1, 1})), HasSubstr("names 2 operands, got 1"));
   EXPECT_THAT(refusal(einsum("ijk->i", {{1, 2}}, {1})), HasSubstr("names 3 dimensions of an operand of rank 2"));
   EXPECT_THAT(refusal(einsum("ij->iz", {{1, 2}}, {1, 1})), HasSubstr("a dimension that no operand has"));
+  EXPECT_THAT(refusal(einsum("ii->i", {{2, 3}}, {2})), HasSubstr("the diagonal of 2 by 3 elements"));
   EXPECT_THAT(refusal(einsum("i+j->i", {{1, 2, 3}}, {1})), HasSubstr("does not know '+'"));
+}
+
+TEST_F(AtenOps, CrossProducts) {
+  EXPECT_THAT(values(single("aten.linalg_cross.default", {{"self", {1, 3}}, {"other", {2, 3}}}, {}, {2, 3})),
+              ElementsAre(0, 0, 0, -3, 6, -3));
+  EXPECT_THAT(refusal(single("aten.cross.default", {{"self", {2}}, {"other", {2}}}, {}, {2})), HasSubstr("needs a dimension of size 3"));
+}
+
+TEST_F(AtenOps, ProductsThatDoNotFit) {
+  EXPECT_THAT(refusal(single("aten.mm.default", {{"self", {2, 3}}, {"mat2", {2, 3}}}, {}, {2, 3})),
+              HasSubstr("contracts 3 with 2 elements"));
+  EXPECT_THAT(refusal(single("aten.matmul.default", {{"self", {}}, {"other", {2}}}, {}, {2})),
+              HasSubstr("a 0-dim tensor has no matrix product"));
+  EXPECT_THAT(refusal(single("aten.tensordot.default", {{"self", {2, 3}}, {"other", {2, 3}}},
+                             {{"dims_self", integers({0, 1})}, {"dims_other", integers({0})}}, {})),
+              HasSubstr("contracts 2 with 1 dimensions"));
 }
 
 //===-- Attention ---------------------------------------------------------------------------------===//
@@ -271,6 +308,10 @@ TEST_F(AtenOps, AttentionScaleMaskAndHeads) {
       text,
       HasSubstr("causal scale 2.500000e-01 : (tensor<1x4x2x16xf32>, tensor<1x2x3x16xf32>, tensor<1x2x3x8xf32>) -> tensor<1x4x2x8xf32>"));
   EXPECT_THAT(refusal(single("aten.scaled_dot_product_attention.default", qkv, {}, {1, 4, 2, 8})), HasSubstr("4 query heads do not fit 2"));
+  EXPECT_THAT(refusal(single("aten.scaled_dot_product_attention.default", {{"query", {2}}, {"key", {2}}, {"value", {2}}}, {}, {2})),
+              HasSubstr("rank 2 or more"));
+  std::vector<Input> masked{{"query", {2, 16}}, {"key", {3, 16}}, {"value", {3, 16}}, {"attn_mask", {1, 2, 3}}};
+  EXPECT_THAT(refusal(single("aten.scaled_dot_product_attention.default", masked, {}, {2, 16})), HasSubstr("mask has rank 3"));
   EXPECT_THAT(refusal(single("aten.scaled_dot_product_attention.default", qkv, {{"dropout_p", number(0.1)}}, {1, 4, 2, 8})),
               HasSubstr("model.eval()"));
 }
@@ -312,6 +353,14 @@ TEST_F(AtenOps, ConvolutionPaddings) {
   EXPECT_THAT(conv(text("valid"), 3), HasSubstr("padding_high = array<i64: 0>, padding_low = array<i64: 0>"));
   EXPECT_THAT(refusal(single("aten.conv1d.padding", {{"input", {1, 1, 6}}, {"weight", {1, 1, 4}}}, {{"padding", text("full")}}, {1, 1, 9})),
               HasSubstr("padding 'full' is not known"));
+}
+
+TEST_F(AtenOps, ConvolutionsThatDoNotFit) {
+  EXPECT_THAT(refusal(single("aten.convolution.default", {{"input", {1, 2}}, {"weight", {2, 2}}}, {}, {1, 2})),
+              HasSubstr("has 0 spatial dimensions"));
+  std::vector<Input> image{{"input", {1, 1, 4, 4}}, {"weight", {1, 1, 1, 1}}};
+  EXPECT_THAT(refusal(single("aten.conv2d.default", image, {{"stride", integers({1, 1, 1})}}, {1, 1, 4, 4})),
+              HasSubstr("'stride' has 3 numbers for 2 spatial dimensions"));
 }
 
 TEST_F(AtenOps, TransposedConvolution) {

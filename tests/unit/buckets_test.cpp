@@ -127,9 +127,15 @@ TEST(Buckets, RefusesContradictions) {
 
 TEST(Buckets, RefusesWhatBreaksAGuard) {
   ExportedProgram guarded = program();
-  guarded.guards = {"(L['image'].size()[2] // 2) != 8", "L['cond']['text'].size()[0] == L['image'].size()[0]"};
+  guarded.guards = {"(L['image'].size()[2] // 2) <= 24", "L['cond']['text'].size()[0] == L['image'].size()[0]"};
   EXPECT_EQ(errorOf({"b:s47=1,s39=9,s31=5"}, guarded), "");
-  EXPECT_THAT(errorOf({"b:s47=1,s39=8,s31=5"}, guarded), HasSubstr("bucket 'b': the export holds only while (image.2 // 2) != 8"));
+  EXPECT_THAT(errorOf({"b:s47=1,s39=25,s31=5"}, guarded), HasSubstr("bucket 'b': the export holds only while (image.2 // 2) <= 24"));
+}
+
+TEST(Buckets, NotesInequalitiesThatDoNotHold) {
+  ExportedProgram guarded = program();
+  guarded.guards = {"(L['image'].size()[2] // 2) != 8", "L['image'].size()[0] != 3"};
+  EXPECT_THAT(resolveBuckets(guarded, {"b:s47=1,s39=8,s31=5"})[0].broken, ElementsAre("(image.2 // 2) != 8"));
 }
 
 TEST(Buckets, DescribesSymbols) {

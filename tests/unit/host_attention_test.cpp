@@ -38,17 +38,15 @@ public:
     q.fill(1), k.fill(2), v.fill(3), mask.fill(4);
   }
 
-  void run() {
-    std::vector<Tensor *> args{&q, &k, &v};
-    if (p.mask != MaskKind::None)
-      args.push_back(&mask);
-    args.push_back(&out);
-    std::string config = "scale = " + std::to_string(p.scale) + " : f64, causal = " + (p.causal ? "true" : "false") + ", has_mask = " + (p.mask != MaskKind::None ? "true" : "false");
-    runKernel("attention", args, 1, config);
+  std::vector<Tensor *> args() {
+    return p.mask == MaskKind::None ? std::vector<Tensor *>{&q, &k, &v, &out} : std::vector<Tensor *>{&q, &k, &v, &mask, &out};
   }
+  std::string config() const {
+    return "scale = " + std::to_string(p.scale) + " : f64, causal = " + (p.causal ? "true" : "false") + ", has_mask = " + (p.mask != MaskKind::None ? "true" : "false");
+  }
+  void run() { runKernel("attention", args(), 1, config()); }
 
   void check() {
-    run();
     double tolerance = p.element == "f64" ? 1e-12 : p.element == "f32" ? 4e-6 : p.element == "f16" ? 1e-3 : 8e-3;
     for (int64_t b = 0; b < p.batch; ++b)
       for (int64_t h = 0; h < p.heads; ++h)
@@ -102,44 +100,62 @@ private:
   }
 };
 
+/// Attentions in one module, each checked.
+class Attentions {
+public:
+  ~Attentions() { batch.run(); }
+  void add(const Problem &p) {
+    auto attention = std::make_shared<Attention>(p);
+    batch.add("attention", attention->args(), 1, attention->config(), "", [=] { attention->check(); });
+  }
+
+private:
+  KernelBatch batch;
+};
+
 TEST(HostAttention, ShapesAndTypes) {
+  Attentions all;
   for (const std::string element : {"f32", "f64", "f16", "bf16"})
     for (bool inside : {false, true}) {
-      Attention({.element = element, .headsInside = inside}).check();
-      Attention({.batch = 2, .queries = 70, .keys = 130, .dim = 40, .valueDim = 40, .element = element, .headsInside = inside}).check();
-      Attention({.heads = 1, .keyHeads = 1, .queries = 64, .keys = 64, .dim = 72, .valueDim = 72, .element = element, .headsInside = inside}).check();
-      Attention({.queries = 3, .keys = 1, .dim = 64, .valueDim = 64, .element = element, .headsInside = inside}).check();
-      Attention({.queries = 1, .keys = 200, .dim = 128, .valueDim = 96, .element = element, .headsInside = inside}).check();
-      Attention({.queries = 9, .keys = 33, .dim = 1, .valueDim = 3, .element = element, .headsInside = inside}).check();
+      all.add({.element = element, .headsInside = inside});
+      all.add({.batch = 2, .queries = 70, .keys = 130, .dim = 40, .valueDim = 40, .element = element, .headsInside = inside});
+      all.add({.heads = 1, .keyHeads = 1, .queries = 64, .keys = 64, .dim = 72, .valueDim = 72, .element = element, .headsInside = inside});
+      all.add({.queries = 3, .keys = 1, .dim = 64, .valueDim = 64, .element = element, .headsInside = inside});
+      all.add({.queries = 1, .keys = 200, .dim = 128, .valueDim = 96, .element = element, .headsInside = inside});
+      all.add({.queries = 9, .keys = 33, .dim = 1, .valueDim = 3, .element = element, .headsInside = inside});
     }
 }
 
 TEST(HostAttention, WideHeads) {
+  Attentions all;
   for (const std::string element : {"f32", "f64", "bf16"}) {
-    Attention({.heads = 1, .keyHeads = 1, .queries = 40, .keys = 50, .dim = 256, .valueDim = 256, .element = element}).check();
-    Attention({.heads = 1, .keyHeads = 1, .queries = 40, .keys = 50, .dim = 512, .valueDim = 520, .element = element, .scale = 0.01}).check();
+    all.add({.heads = 1, .keyHeads = 1, .queries = 40, .keys = 50, .dim = 256, .valueDim = 256, .element = element});
+    all.add({.heads = 1, .keyHeads = 1, .queries = 40, .keys = 50, .dim = 512, .valueDim = 520, .element = element, .scale = 0.01});
   }
 }
 
 TEST(HostAttention, GroupedQueries) {
+  Attentions all;
   for (bool inside : {false, true}) {
-    Attention({.batch = 2, .heads = 6, .keyHeads = 2, .queries = 10, .keys = 80, .dim = 16, .valueDim = 16, .headsInside = inside}).check();
-    Attention({.heads = 4, .keyHeads = 1, .queries = 10, .keys = 12, .dim = 16, .valueDim = 16, .element = "bf16", .headsInside = inside}).check();
+    all.add({.batch = 2, .heads = 6, .keyHeads = 2, .queries = 10, .keys = 80, .dim = 16, .valueDim = 16, .headsInside = inside});
+    all.add({.heads = 4, .keyHeads = 1, .queries = 10, .keys = 12, .dim = 16, .valueDim = 16, .element = "bf16", .headsInside = inside});
   }
 }
 
 TEST(HostAttention, CausalNeedNotBeSquare) {
+  Attentions all;
   for (auto [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {5, 9}, {9, 5}, {130, 65}, {65, 130}, {1, 3}}) {
-    Attention({.queries = queries, .keys = keys, .causal = true}).check();
-    Attention({.queries = queries, .keys = keys, .element = "f16", .mask = MaskKind::Boolean, .causal = true}).check();
+    all.add({.queries = queries, .keys = keys, .causal = true});
+    all.add({.queries = queries, .keys = keys, .element = "f16", .mask = MaskKind::Boolean, .causal = true});
   }
 }
 
 TEST(HostAttention, MasksOfEveryKindAndShape) {
+  Attentions all;
   for (MaskKind kind : {MaskKind::Boolean, MaskKind::Added, MaskKind::AddedOtherType})
     for (const std::string element : {"f32", "bf16", "f64"})
       for (Index shape : {Index{2, 3, 70, 90}, {1, 1, 70, 90}, {2, 1, 1, 90}, {1, 3, 70, 1}, {1, 1, 1, 1}, {1, 1, 1, 90}})
-        Attention({.batch = 2, .heads = 3, .keyHeads = 3, .queries = 70, .keys = 90, .element = element, .mask = kind, .maskShape = shape}).check();
+        all.add({.batch = 2, .heads = 3, .keyHeads = 3, .queries = 70, .keys = 90, .element = element, .mask = kind, .maskShape = shape});
 }
 
 TEST(HostAttention, RowsWithoutKeysAreZero) {
@@ -147,6 +163,7 @@ TEST(HostAttention, RowsWithoutKeysAreZero) {
     Attention a({.queries = 70, .keys = 90, .mask = kind});
     double off = kind == MaskKind::Boolean ? 0 : -kInf;
     a.mask.fillWith([&, m = a.mask](const Index &i) { return i[2] % 3 == 0 ? off : kind == MaskKind::Boolean && i[3] == 4 ? 1 : m.get(i); });
+    a.run();
     a.check();
   }
   Attention all({.mask = MaskKind::Boolean});
@@ -156,15 +173,16 @@ TEST(HostAttention, RowsWithoutKeysAreZero) {
   all.out.forEach([&](const Index &i) { EXPECT_EQ(all.out.get(i), 0); });
 }
 
-TEST(HostAttention, NoKeysAtAll) { Attention({.keys = 0}).check(); }
+TEST(HostAttention, NoKeysAtAll) { Attentions().add({.keys = 0}); }
 
 TEST(HostAttention, KeysThatStartLate) { // the first key blocks are masked whole
   Attention a({.queries = 20, .keys = 200, .mask = MaskKind::Added});
   a.mask.fillWith([](const Index &i) { return i[3] < 150 ? -kInf : 0; });
+  a.run();
   a.check();
 }
 
-TEST(HostAttention, LargeScoresDoNotOverflow) { Attention({.queries = 20, .keys = 100, .scale = 500}).check(); }
+TEST(HostAttention, LargeScoresDoNotOverflow) { Attentions().add({.queries = 20, .keys = 100, .scale = 500}); }
 
 TEST(HostAttention, NanScoresGiveNanRows) {
   Attention a({.queries = 20, .keys = 100});

@@ -54,8 +54,9 @@ double convElement(const ConvCase &c, const Tensor &in, const Tensor &filter, co
   return sum;
 }
 
-void checkConv(const ConvCase &c, const std::string &element, bool hasBias) {
-  Tensor in(element, c.input, c.stridesIn), filter(element, c.filter, c.stridesFilter), bias(element, {c.filter[0]}), out(element, outputShape(c), c.stridesOut);
+void addConv(KernelBatch &batch, const ConvCase &c, const std::string &element, bool hasBias) {
+  Tensor &in = batch.tensor(element, c.input, c.stridesIn), &filter = batch.tensor(element, c.filter, c.stridesFilter);
+  Tensor &bias = batch.tensor(element, {c.filter[0]}), &out = batch.tensor(element, outputShape(c), c.stridesOut);
   in.fill(1), filter.fill(2), bias.fill(3);
   std::vector<Tensor *> args{&in, &filter};
   if (hasBias)
@@ -63,8 +64,9 @@ void checkConv(const ConvCase &c, const std::string &element, bool hasBias) {
   args.push_back(&out);
   std::string config = "strides = " + listText(c.steps) + ", padding_low = " + listText(c.low) + ", padding_high = " + listText(c.high) + ", dilations = " + listText(c.dilations) +
                        ", groups = " + std::to_string(c.groups) + " : i64, has_bias = " + (hasBias ? "true" : "false");
-  runKernel("conv", args, 1, config);
-  expectElements(out, [&](const Index &i) { return convElement(c, in, filter, i) + (hasBias ? bias.get({i[1]}) : 0); }, toleranceOf(element));
+  batch.add("conv", args, 1, config, "", [=, &c, &in, &filter, &bias, &out] {
+    expectElements(out, [&](const Index &i) { return convElement(c, in, filter, i) + (hasBias ? bias.get({i[1]}) : 0); }, toleranceOf(element));
+  });
 }
 
 const ConvCase kConvCases[] = {
@@ -82,47 +84,50 @@ const ConvCase kConvCases[] = {
 };
 
 TEST(HostConv, EveryShapeAndType) {
+  KernelBatch batch;
   for (const ConvCase &c : kConvCases) {
-    checkConv(c, "f32", true);
-    checkConv(c, "bf16", false);
+    addConv(batch, c, "f32", true);
+    addConv(batch, c, "bf16", false);
   }
   for (const std::string element : {"f64", "f16"})
-    checkConv(kConvCases[3], element, true);
+    addConv(batch, kConvCases[3], element, true);
+  batch.run();
 }
 
 //===-- Matrix products ---------------------------------------------------------------------------===//
 
-void checkMatmul(const std::string &element, const Index &a, const Index &b, const Index &stridesA, const Index &stridesB) {
+void addMatmul(KernelBatch &batch, const std::string &element, const Index &a, const Index &b, const Index &stridesA, const Index &stridesB) {
   Index shape = a;
   shape.back() = b.back();
-  Tensor left(element, a, stridesA), right(element, b, stridesB), out(element, shape);
+  Tensor &left = batch.tensor(element, a, stridesA), &right = batch.tensor(element, b, stridesB), &out = batch.tensor(element, shape);
   left.fill(1), right.fill(2);
   if (element == "i8" || element == "i16" || element == "ui8")
     left.fillWith([](const Index &i) { return i.back() % 3 == 0; }), right.fillWith([](const Index &i) { return i.back() % 2; });
-  runKernel("matmul", {&left, &right, &out}, 1, "");
-  size_t rank = a.size();
-  expectElements(
-      out,
-      [&](const Index &i) {
-        double sum = 0;
-        for (int64_t k = 0; k < a.back(); ++k) {
-          Index l = i, r = i;
-          l[rank - 1] = k, r[rank - 2] = k;
-          sum += left.get(l) * right.get(r);
-        }
-        return sum;
-      },
-      isFloatElement(element) ? toleranceOf(element) : 0);
+  batch.add("matmul", {&left, &right, &out}, 1, "", "", [=, &left, &right, &out] {
+    size_t rank = a.size();
+    auto product = [&](const Index &i) {
+      double sum = 0;
+      for (int64_t k = 0; k < a.back(); ++k) {
+        Index l = i, r = i;
+        l[rank - 1] = k, r[rank - 2] = k;
+        sum += left.get(l) * right.get(r);
+      }
+      return sum;
+    };
+    expectElements(out, product, isFloatElement(element) ? toleranceOf(element) : 0);
+  });
 }
 
 TEST(HostMatmul, TypesAndStrides) {
+  KernelBatch batch;
   for (const std::string element : {"i64", "i32", "i16", "i8", "ui8", "f32", "f64", "f16", "bf16"}) {
-    checkMatmul(element, {3, 4}, {4, 5}, {}, {});
-    checkMatmul(element, {3, 4}, {4, 5}, {1, 3}, {1, 4});
-    checkMatmul(element, {2, 40, 150}, {2, 150, 70}, {}, {0, 70, 1});
-    checkMatmul(element, {2, 3, 1, 7}, {2, 3, 7, 1}, {}, {});
-    checkMatmul(element, {2, 0}, {0, 3}, {}, {});
+    addMatmul(batch, element, {3, 4}, {4, 5}, {}, {});
+    addMatmul(batch, element, {3, 4}, {4, 5}, {1, 3}, {1, 4});
+    addMatmul(batch, element, {2, 40, 150}, {2, 150, 70}, {}, {0, 70, 1});
+    addMatmul(batch, element, {2, 3, 1, 7}, {2, 3, 7, 1}, {}, {});
+    addMatmul(batch, element, {2, 0}, {0, 3}, {}, {});
   }
+  batch.run();
 }
 
 TEST(HostMatmul, IntegersWrap) {

@@ -38,15 +38,21 @@ def random_model(class_name: str, config: dict[str, Any], dtype: torch.dtype, se
     return cast_weights(model, dtype).eval()
 
 
-def checkpoint_model(folder: Path, dtype: torch.dtype) -> nn.Module:
-    """The transformer of a diffusers checkpoint: its folder, or that of a pipeline with a `transformer` folder."""
-    import diffusers
+def checkpoint_folder(folder: Path) -> Path:
+    """The folder of a transformer with its config.json: `folder`, or `transformer` in it for a pipeline."""
+    for candidate in (folder, folder / "transformer"):
+        if (candidate / "config.json").is_file():
+            return candidate
+    raise UsageError(f"{folder}: no config.json here; give the folder of a diffusers transformer or pipeline")
 
-    if not (folder / "config.json").is_file() and (folder / "transformer" / "config.json").is_file():
-        folder = folder / "transformer"
-    if not (folder / "config.json").is_file():
-        raise UsageError(f"{folder}: no config.json here; give the folder of a diffusers transformer or pipeline")
-    return diffusers.AutoModel.from_pretrained(folder, torch_dtype=dtype, local_files_only=True).eval()
+
+def checkpoint_model(class_name: str, folder: Path, dtype: torch.dtype) -> nn.Module:
+    """The transformer of a checkpoint in diffusers' layout."""
+    try:
+        model = model_class(class_name).from_pretrained(str(folder), torch_dtype=dtype, local_files_only=True)
+    except (OSError, ValueError, ImportError) as error:
+        raise UsageError(f"{folder}: diffusers cannot load it: {error}") from error
+    return model.eval()
 
 
 def weightless_model(class_name: str, config: dict[str, Any], dtype: torch.dtype) -> tuple[nn.Module, FakeTensorMode]:

@@ -70,7 +70,7 @@ class Job:
         if self.graph_only:
             return build.weightless_model(self.class_name, self.config, dtype)
         if self.checkpoint:
-            return build.checkpoint_model(self.checkpoint, dtype), None
+            return build.checkpoint_model(self.class_name, self.checkpoint, dtype), None
         return build.random_model(self.class_name, self.config, dtype, self.seed), None
 
     def _notes(self, model: nn.Module, exported: torch.export.ExportedProgram) -> dict[str, Any]:

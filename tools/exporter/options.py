@@ -174,9 +174,8 @@ def _model(options: argparse.Namespace) -> tuple[Recipe | None, str, dict[str, A
         options.size = options.size or extent or None
         return recipe, options.recipe, recipe.configuration(options.tiny) | changes, recipe.class_name
     if options.checkpoint:
-        folder = options.checkpoint
-        inner = folder / "transformer"
-        changes = _read_json((inner if (inner / "config.json").is_file() else folder) / "config.json")
+        options.checkpoint = build.checkpoint_folder(options.checkpoint)
+        changes = _read_json(options.checkpoint / "config.json")
     elif not options.config:
         raise UsageError("--class needs --config FILE")
     class_name = options.class_name or changes.get("_class_name")

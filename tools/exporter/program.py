@@ -10,7 +10,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._dynamo.exc import UserError
 from torch.export import ExportedProgram
+
+from exporter.errors import UsageError
 
 #: Node metadata that a compiler does not read and that is most of the JSON: stack traces and histories of
 #: nodes. `nn_module_stack` stays, it names the module of each node.
@@ -29,20 +32,42 @@ def export_program(
 
     `deferred_checks`: what torch cannot prove of symbolic sizes becomes a check in the graph, not an error."""
     model.eval().requires_grad_(False)
-    program = torch.export.export(
-        model,
-        args,
-        kwargs,
-        dynamic_shapes=dynamic_shapes,
-        strict=False,
-        prefer_deferred_runtime_asserts_over_guards=deferred_checks,
-    )
+    try:
+        program = torch.export.export(
+            model,
+            args,
+            kwargs,
+            dynamic_shapes=dynamic_shapes,
+            strict=False,
+            prefer_deferred_runtime_asserts_over_guards=deferred_checks,
+        )
+    except UserError as error:
+        raise UsageError(_explain(str(error))) from error
     return slim(program, keep_traces)
 
 
+def _explain(message: str) -> str:
+    """What torch.export says about sizes, without its hints for developers of PyTorch."""
+    lines = [line for line in message.splitlines() if line.strip() and "TORCH_LOGS" not in line]
+    told = "\n".join(dict.fromkeys(line for line in lines if "draft_export" not in line and "mark_dynamic" not in line))
+    fixed = "specialized" in message
+    advice = (
+        "a size marked as symbolic is a number for the model's code"
+        if fixed
+        else "narrow --range, or try --deferred-checks"
+    )
+    return f"torch.export refuses: {advice}\n{told}".rstrip()
+
+
 def slim(program: ExportedProgram, keep_traces: bool = False) -> ExportedProgram:
-    """Drops example inputs, and the metadata of nodes that nobody reads. Works in place."""
+    """Drops example inputs, and the metadata of nodes that nobody reads. Works in place.
+
+    Also orders the symbols, which come out of a set: the same export twice shall give the same file."""
     program.example_inputs = None
+    ranges = program.range_constraints
+    ordered = sorted(ranges.items(), key=lambda item: str(item[0]))
+    ranges.clear()
+    ranges.update(ordered)
     if not keep_traces:
         for node in _nodes(program):
             for key in _UNREAD_METADATA:

@@ -7,6 +7,7 @@
 //   kind<M, N>(tile, block)       Skip (nothing visible), Partial, or Full (nothing hidden)
 //   load / apply                  fetch what a thread needs for one block early, then change its scores
 //
+//   EVEN        every query tile sees all key blocks, so tiles take equally long
 //   GROWS       later rows see more keys
 //   PER_BLOCK   any block may be Partial. Otherwise `apply` is never called and costs nothing
 //   SKIPS       the producer evaluates `kind` and the consumers are told; otherwise each computes it
@@ -36,7 +37,7 @@ struct ScorePlace {
 
 /// Every key counts.
 struct NoMask {
-  static constexpr bool GROWS = false, PER_BLOCK = false, SKIPS = false, SHORTENS = false;
+  static constexpr bool EVEN = true, GROWS = false, PER_BLOCK = false, SKIPS = false, SHORTENS = false;
   struct Fragment {};
 
   __device__ int keyLimit(const WorkTile &, int keys) const { return keys; }
@@ -58,7 +59,7 @@ struct NoMask {
 
 /// The first lengths[batch] keys count.
 struct KeyLengths : NoMask {
-  static constexpr bool SHORTENS = true;
+  static constexpr bool EVEN = false, SHORTENS = true;
   const int *lengths;
 
   __device__ int keyLimit(const WorkTile &tile, int keys) const {
@@ -73,7 +74,7 @@ struct KeyLengths : NoMask {
 
 /// Query i sees keys 0 .. i + offset (offset 0 is the upper-left convention).
 struct Causal : NoMask {
-  static constexpr bool GROWS = true, PER_BLOCK = true;
+  static constexpr bool EVEN = false, GROWS = true, PER_BLOCK = true;
   int offset;
 
   template <int M, int N>
@@ -101,7 +102,7 @@ struct Causal : NoMask {
 /// A boolean mask of any broadcast shape, packed 32 keys a word by attention_mask_pack.cuh, with one verdict (Skip,
 /// Partial, Full) per tile. A stride of 0 broadcasts; a key-validity mask has row stride 0 and one row of verdicts.
 struct BitMask : NoMask {
-  static constexpr bool PER_BLOCK = true, SKIPS = true;
+  static constexpr bool EVEN = false, PER_BLOCK = true, SKIPS = true;
   const u32 *words;
   const u8 *verdicts;
   long long wordBatch, wordHead, wordRow;           // strides in words; rows are padded to whole key blocks
@@ -198,6 +199,7 @@ __device__ inline float AdditiveMask<F16>::read(const void *base, long long at) 
 /// A key counts when both masks let it through.
 template <class First, class Second>
 struct Both {
+  static constexpr bool EVEN = First::EVEN && Second::EVEN;
   static constexpr bool GROWS = First::GROWS || Second::GROWS;
   static constexpr bool PER_BLOCK = First::PER_BLOCK || Second::PER_BLOCK;
   static constexpr bool SKIPS = First::SKIPS || Second::SKIPS;

@@ -1,95 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Hopper instructions that the attention templates are written with: mbarriers, tensor copies, register
-// reallocation, named barriers, and the number conversions of the softmax. Each is one PTX statement behind a name;
-// none of them includes a header, so a template compiles under NVRTC from these files alone.
+// What the attention templates need of PTX beyond common/ptx.cuh: a voting named barrier, wgmma operands of every panel
+// width in both directions, and the number conversions of the softmax.
 #pragma once
+
+#include "common/elements.cuh"
+#include "common/ptx.cuh"
 
 namespace ditc {
 
-using u8 = unsigned char;
-using u16 = unsigned short;
-using u32 = unsigned int;
-using u64 = unsigned long long;
-
-/// A CUtensorMap, passed by value as a kernel parameter; the copy engine wants it 64-byte aligned.
-struct alignas(64) TensorMap {
-  u64 words[16];
-};
-
-struct BF16 {};  ///< tag of the storage type bfloat16
-struct F16 {};   ///< tag of the storage type IEEE half
-
-__device__ constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
 __device__ constexpr int roundUp(int a, int b) { return ceilDiv(a, b) * b; }
 
 __device__ inline float negativeInfinity() { return __int_as_float(0xff800000); }
 
-// ---- shared memory and mbarriers ----------------------------------------------------------------------------------
-
-__device__ inline u32 sharedAddress(const void *pointer) {
-  return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ inline void barrierInit(u32 barrier, u32 arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-/// Makes initialised barriers visible to the copy engine.
-__device__ inline void barrierInitFence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-__device__ inline void barrierArrive(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/// Arrives and announces the bytes that copies will deliver in this phase.
-__device__ inline void barrierExpect(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-/// Waits until the phase with this parity has completed. A fresh barrier counts its parity-1 phase as complete.
-__device__ inline void barrierWait(u32 barrier, u32 parity) {
+/// barrierWait with its loop inside the statement. The compiler then sees straight code and keeps what is the same for a
+/// whole warp in uniform registers; with a loop in C++ the d 72 kernel spills 112 bytes.
+__device__ inline void phaseWait(u32 barrier, u32 parity) {
   asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
+      "{ .reg .pred done;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@done bra finished;\n"
       "bra again;\n"
-      "finished:\n"
-      "}\n" ::"r"(barrier),
+      "finished: }\n" ::"r"(barrier),
       "r"(parity)
       : "memory");
 }
 
-/// Named barriers order warpgroups among themselves without stopping the whole block.
-__device__ inline void namedSync(int name, int threads) {
-  asm volatile("barrier.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
-__device__ inline void namedArrive(int name, int threads) {
-  asm volatile("barrier.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
-}
-
-/// Ordinary stores to shared memory before this are seen by the tensor cores and the copy engine after it.
-__device__ inline void asyncProxyFence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// ---- tensor copies ------------------------------------------------------------------------------------------------
-
-__device__ inline void prefetchTensorMap(const TensorMap &map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
-/// One box of a map (column, token, head, batch) into shared memory. Outside the tensor the box is filled with zeros.
-__device__ inline void copyBox(u32 destination, const TensorMap &map, u32 barrier, int column, int token, int head,
-                               int batch) {
+/// A named barrier that also says whether the predicate held in any of its threads.
+__device__ inline bool namedAny(int name, int threads, bool predicate) {
+  u32 any;
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(destination),
-      "l"(&map), "r"(barrier), "r"(column), "r"(token), "r"(head), "r"(batch)
+      "{ .reg .pred in, out;\n"
+      "setp.ne.u32 in, %3, 0;\n"
+      "barrier.red.or.pred out, %1, %2, in;\n"
+      "selp.u32 %0, 1, 0, out; }"
+      : "=r"(any)
+      : "r"(name), "r"(threads), "r"(u32(predicate))
       : "memory");
+  return any != 0;
 }
-
-// ---- warpgroup matrix operands ------------------------------------------------------------------------------------
 
 /// An operand in shared memory as wgmma sees it. The low word holds the address, so moving by `bytes` is one addition.
 struct Operand {
@@ -116,13 +66,6 @@ struct Panel {
   }
 };
 
-__device__ inline void wgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void wgmmaCommit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int PENDING>
-__device__ inline void wgmmaWait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
-}
-
 /// Keeps the compiler from moving uses of registers that a wgmma writes across the wait before this.
 template <int COUNT>
 __device__ inline void pinRegisters(float (&values)[COUNT]) {
@@ -131,18 +74,7 @@ __device__ inline void pinRegisters(float (&values)[COUNT]) {
     asm volatile("" : "+f"(values[i])::"memory");
 }
 
-template <int COUNT>
-__device__ inline void growRegisters() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-template <int COUNT>
-__device__ inline void shrinkRegisters() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// ---- numbers ------------------------------------------------------------------------------------------------------
-
-__device__ inline float exp2Approx(float x) {
+__device__ inline float ex2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;

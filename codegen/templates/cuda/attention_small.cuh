@@ -114,7 +114,7 @@ __device__ void compute(const Params &p, const Mask &mask, const Epilogue &epilo
   bool exists = own.batch < p.batch && own.head < p.heads;
 
   float scores[L::BLOCK_N / 2];  // (64, BLOCK_N)
-  barrierWait(full, parity);
+  phaseWait(full, parity);
   Operand queries = P::alongK(stage), keys = P::alongK(stage + L::K_AT);
   wgmmaFence();
 #pragma unroll
@@ -143,7 +143,7 @@ __device__ void compute(const Params &p, const Mask &mask, const Epilogue &epilo
         scores[i] = negativeInfinity();
   }
 
-  OnlineSoftmax<L::BLOCK_N / 2, 0> softmax;
+  OnlineSoftmax<L::BLOCK_N / 2> softmax;
   softmax.reset();
   softmax.update(scores, p.scaleLog2);
   u32 packed[L::BLOCK_N / 4];

@@ -15,21 +15,7 @@
 
 namespace ditc {
 
-/// 2^x on the FMA pipe, for x <= 127: split at the nearest integer, degree-3 polynomial (relative error 1.1e-4, below
-/// the 2e-3 of rounding p to bfloat16), exponent added to the bits.
-__device__ inline float exp2Polynomial(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it leaves the nearest integer in the low mantissa bits
-  x = fmaxf(x, -126.0f);
-  float shifted = x + kRound;
-  float f = x - (shifted - kRound);  // -0.5 .. 0.5
-  float p = __fmaf_rn(f, 0.05592204f, 0.24263950f);
-  p = __fmaf_rn(p, f, 0.69311671f);
-  p = __fmaf_rn(p, f, 0.99992448f);
-  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
-}
-
-/// Every POLYNOMIAL_EVERY-th exponential goes to the FMA pipe (0: none), whose rate is eight times that of EX2.
-template <int COUNT, int POLYNOMIAL_EVERY>
+template <int COUNT>
 struct OnlineSoftmax {
   static constexpr float kSlack = 8.0f;  // in log2 units
 
@@ -53,11 +39,7 @@ struct OnlineSoftmax {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
       int half = i / 2 % 2;
-      float t = __fmaf_rn(scores[i], scaleLog2, -shift[half]);
-      if (POLYNOMIAL_EVERY > 0 && (i / 4 * 2 + i % 2) % (POLYNOMIAL_EVERY > 0 ? POLYNOMIAL_EVERY : 1) == 0)
-        scores[i] = exp2Polynomial(t);
-      else
-        scores[i] = exp2Approx(t);
+      scores[i] = ex2(__fmaf_rn(scores[i], scaleLog2, -shift[half]));
       partial[half][i % 2] += scores[i];
     }
     sum[0] = partial[0][0] + partial[0][1];
@@ -73,6 +55,11 @@ struct OnlineSoftmax {
       sum[half] += __shfl_xor_sync(0xffffffff, sum[half], 2);
       inverse[half] = sum[half] > 0.0f ? __fdividef(1.0f, sum[half]) : sum[half] == 0.0f ? 0.0f : sum[half];
     }
+  }
+
+  /// The shift of the exponent; 0 instead of -inf, so that a row without keys yields 2^-inf = 0 and never NaN.
+  __device__ static float offset(float top, float scaleLog2) {
+    return top == negativeInfinity() ? 0.0f : top * scaleLog2;
   }
 
 private:
@@ -106,18 +93,13 @@ private:
       high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 1));
       high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 2));
       float next = fmaxf(top[half], high[half]);
-      alpha[half] = exp2Approx(top[half] * scaleLog2 - offset(next, scaleLog2));
+      alpha[half] = ex2(top[half] * scaleLog2 - offset(next, scaleLog2));
       sum[half] *= alpha[half];
       top[half] = next;
       float limit = next + __fdividef(kSlack, scaleLog2);
       threshold[half] = limit > 0.0f ? __float_as_int(limit) : kNever;
     }
     return true;
-  }
-
-  /// The shift of the exponent; 0 instead of -inf, so that a row without keys yields 2^-inf = 0 and never NaN.
-  __device__ static float offset(float top, float scaleLog2) {
-    return top == negativeInfinity() ? 0.0f : top * scaleLog2;
   }
 };
 

@@ -49,17 +49,17 @@ __device__ void fetchResidual(const Staging<L> &staging, const Problem &p, const
   }
 }
 
-/// Rounds 64 columns and sends them off. `column` counts the output's columns.
+/// Sixteen columns into a box.
 template <class L>
-__device__ void store(const Staging<L> &staging, const Problem &p, const Tile &tile, int box, int row, int column,
-                      const float *x) {
+__device__ void writePiece(const Staging<L> &staging, int box, int pair, const float *x) {
   using P = Pair<typename L::Element>;
-#pragma unroll
-  for (int pair = 0; pair < 4; ++pair) {
-    const float *y = x + 8 * pair;
-    storeMatrices(staging.piece(box, pair), P::pack(y[0], y[1]), P::pack(y[2], y[3]), P::pack(y[4], y[5]),
-                  P::pack(y[6], y[7]));
-  }
+  storeMatrices(staging.piece(box, pair), P::pack(x[0], x[1]), P::pack(x[2], x[3]), P::pack(x[4], x[5]),
+                P::pack(x[6], x[7]));
+}
+
+/// Sends a box off. `column` counts the output's columns.
+template <class L>
+__device__ void send(const Staging<L> &staging, const Problem &p, const Tile &tile, int box, int row, int column) {
   asyncProxyFence();
   __syncwarp();
   if (staging.lane == 0) {
@@ -70,12 +70,44 @@ __device__ void store(const Staging<L> &staging, const Problem &p, const Tile &t
   }
 }
 
+/// One chunk of an epilogue without a residual: the boxes are used in turn.
+template <class L, class Epilogue, class At>
+__device__ void finishChunk(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int row,
+                            int column, float (&x)[Epilogue::COLUMNS / 2], const At &at) {
+  epilogue(x, at);
+#pragma unroll
+  for (int part = 0; part < Epilogue::OUTPUT / 64; ++part) {
+    if (staging.lane == 0)
+      storeWaitRead<L::BOXES - 1>();  // the store that used this box last has read it
+    __syncwarp();
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair)
+      writePiece(staging, staging.next, pair, x + 32 * part + 8 * pair);
+    send(staging, p, tile, staging.next, row, column / Epilogue::COLUMNS * Epilogue::OUTPUT + 64 * part);
+    staging.next = staging.next + 1 == L::BOXES ? 0 : staging.next + 1;
+  }
+}
+
+/// A box with its residual, which the result replaces sixteen columns at a time.
+template <class L, class Epilogue, class At>
+__device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int box,
+                          int row, int column, float *x, At at) {
+#pragma unroll
+  for (int pair = 0; pair < 4; ++pair, at.firstColumn += 16) {
+    u32 residual[4];
+    loadMatrices(staging.piece(box, pair), residual);
+    epilogue(*reinterpret_cast<float(*)[8]>(x + 8 * pair), residual, at);
+    writePiece(staging, box, pair, x + 8 * pair);
+  }
+  send(staging, p, tile, box, row, column);
+}
+
 template <class L, class Epilogue>
 __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int firstRow,
                        Accumulators<L> &acc) {
-  constexpr int COLUMNS = Epilogue::COLUMNS, CHUNKS = L::BLOCK_N / COLUMNS;
+  constexpr int COLUMNS = Epilogue::RESIDUAL ? 64 : Epilogue::COLUMNS, CHUNKS = L::BLOCK_N / COLUMNS;
   static_assert(L::BLOCK_N % COLUMNS == 0, "BLOCK_N is a multiple of the columns that the epilogue sees together");
-  static_assert(!Epilogue::RESIDUAL || COLUMNS == 64, "a residual comes in boxes of 64 columns");
+  static_assert(!Epilogue::RESIDUAL || Epilogue::COLUMNS == 16, "a residual comes in pieces of 16 columns");
   if constexpr (Epilogue::RESIDUAL) {
     barrierWait(staging.shared.residual(staging.warp), staging.residualParity);
     staging.residualParity ^= 1;
@@ -89,28 +121,10 @@ __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &ep
         continue;  // the same for the whole warp
       float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][chunk * COLUMNS / 2]);
       Place<!L::EVEN> at{tile.batch, row + staging.lane / 4, column + staging.lane % 4 * 2, p.rows, p.columns};
-
-      if constexpr (Epilogue::RESIDUAL) {
-        int box = band * CHUNKS + chunk;
-        u32 residual[COLUMNS / 4];
-#pragma unroll
-        for (int pair = 0; pair < 4; ++pair)
-          loadMatrices(staging.piece(box, pair), *reinterpret_cast<u32(*)[4]>(&residual[4 * pair]));
-        epilogue(x, residual, at);
-        __syncwarp();  // all of the residual has been read
-        store(staging, p, tile, box, row, column, x);
-      } else {
-        epilogue(x, at);
-        int outColumn = column / COLUMNS * Epilogue::OUTPUT;
-#pragma unroll
-        for (int part = 0; part < Epilogue::OUTPUT / 64; ++part) {
-          if (staging.lane == 0)
-            storeWaitRead<L::BOXES - 1>();  // the store that used this box last has read it
-          __syncwarp();
-          store(staging, p, tile, staging.next, row, outColumn + 64 * part, x + 32 * part);
-          staging.next = staging.next + 1 == L::BOXES ? 0 : staging.next + 1;
-        }
-      }
+      if constexpr (Epilogue::RESIDUAL)
+        finishBox(staging, p, epilogue, tile, band * CHUNKS + chunk, row, column, x, at);
+      else
+        finishChunk(staging, p, epilogue, tile, row, column, x, at);
     }
 }
 

@@ -147,10 +147,14 @@ __device__ void multiply(const Shared<L> &shared, Cursor<L::STAGES> &cursor, int
 
 // ---- run ----------------------------------------------------------------------------------------------------------
 
-template <class L>
-__device__ Shared<L> setup() {
+template <class L, int PROBLEMS>
+__device__ Shared<L> setup(const Params<PROBLEMS> &params) {
   extern __shared__ u8 raw[];
   Shared<L> shared{(sharedAddress(raw) + 1023) & ~1023u};
+  if (threadIdx.x == 32)
+    for (const Problem &p : params.problem)
+      for (const TensorMap *map : {&p.a[0], &p.b, &p.out[0]})
+        prefetchTensorMap(*map);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < L::STAGES; ++stage) {
       barrierInit(shared.full(stage), 1);
@@ -164,6 +168,8 @@ __device__ Shared<L> setup() {
     clusterSync();
   else
     __syncthreads();
+  allowNextKernel();
+  waitForPreviousKernel();
   return shared;
 }
 
@@ -202,7 +208,7 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
 template <class Config, class Epilogue, int PROBLEMS>
 __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
   using L = Layout<Config>;
-  Shared<L> shared = setup<L>();
+  Shared<L> shared = setup<L>(params);
   int rank = L::CLUSTER > 1 ? clusterRank() : 0;
   Schedule<L, PROBLEMS> schedule{params, rank % L::CLUSTER_M, rank / L::CLUSTER_M};
 

@@ -10,7 +10,7 @@
 namespace ditc {
 
 constexpr int64_t kMaxQueries = 64;
-constexpr int64_t kMaxHeadDim = 4096;
+constexpr int64_t kMaxHeadDim = 2048;
 
 struct AttentionBlocks {
   int64_t queries, keys;

@@ -26,7 +26,7 @@ def kernels():
     from attention_kernels import PACK_SOURCE
 
     used = {case.kernel for case in attention_cases.cases()} | {k for _, ks in attention_bench.plan() for k in ks}
-    return [PACK_SOURCE, *sorted(used, key=lambda kernel: kernel.name)]
+    return [PACK_SOURCE, *{kernel.name: kernel for kernel in sorted(used, key=lambda kernel: kernel.name)}.values()]
 
 
 def jobs(what, arguments):

@@ -23,6 +23,7 @@ SHAPES = {
     "sd15_512": (2, 8, 4096, 4096, 40, "none"),
     "sd15_mid": (2, 8, 1024, 1024, 80, "none"),
     "wan_480p": (1, 40, 32760, 32760, 128, "none"),
+    "d80": (2, 16, 4096, 4096, 80, "none"),
     "d96": (2, 16, 4096, 4096, 96, "none"),
     "d160": (2, 8, 4096, 4096, 160, "none"),
     "auraflow": (2, 12, 4360, 4360, 256, "none"),
@@ -40,34 +41,34 @@ SHAPES = {
 
 def plan():
     """(shape, kernels to time on it)"""
-    p32 = dict(qk_panel=32, v_panel=32)
-    d128 = [Kernel(128, n, ordered=o) for n in (128, 144, 160, 176) for o in (True, False)] + [Kernel(128, 160, poly=8)]
-    d64 = [Kernel(64, n, 2, poly=e) for n in (160, 192, 224) for e in (0, 8)] + [Kernel(64, 192, ordered=False)]
-    d64 += [Kernel(64, n, 3, poly=e) for n in (96, 112, 128) for e in (0, 8, 4)] + [Kernel(64, 128, 3, ordered=False)]
-    d72 = [Kernel(72, n, 2, poly=e) for n in (160, 176, 192) for e in (0, 8)]
-    d72 += [Kernel(72, n, 3, poly=e) for n in (96, 112, 128) for e in (0, 8)]
-    d72 += [Kernel(72, 112, 3, v_panel=32), Kernel(72, 112, 3, qk_panel=32), Kernel(72, 112, 3, **p32), Kernel(72, 112, 3, ordered=False)]
-    cross = [Kernel(72, 112, 3), Kernel(72, 160), Kernel(72, 160, ordered=False), Kernel(72, 112, 3, ordered=False), Kernel(72, 80, 3)]
-    dit = [SmallKernel(72, 256, panel=p, stages=1, blocks=1) for p in (16, 32, 64)] + [Kernel(72, 128, 1, **p32)]
-    temporal = [SmallKernel(72, 64, 16, 4, panel=p, blocks=3) for p in (16, 32)]
-    temporal += [SmallKernel(72, 64, 16, 1, panel=32, blocks=3), SmallKernel(72, 64, 16, 4, panel=32, stages=1, blocks=4)]
-    windows = [SmallKernel(64, 64, blocks=4), SmallKernel(64, 64, blocks=3), SmallKernel(64, 64, stages=1, blocks=4)]
-    lengths = {d: [default(d, "lengths"), default(d, "bits")] for d in (64, 72, 128)}
+    whole = dict(split=False)
+    temporal = [SmallKernel(72, 64, 16, 4, panel=64, stages=s, blocks=b) for s, b in ((1, 4), (2, 2), (1, 3))]
+    windows = [SmallKernel(64, 64, stages=1, blocks=b) for b in (4, 5)]
+    half = {d: [default(d, "lengths"), default(d, "bits")] for d in (64, 72, 128)}
     return [
-        ("flux_1024", d128), ("flux_2048", d128[:4]), ("wan_480p", d128[:2]),
-        ("sd35_1024", d64), ("pixart_1024", d72), ("pixart_cross", cross), ("dit_256", dit),
-        ("dit_512", [default(72), Kernel(72, 128), Kernel(72, 176), Kernel(72, 128, 1)]),
-        ("sd15_512", [Kernel(40, n, 3, poly=e) for n in (128, 144) for e in (0, 8, 4)] + [Kernel(40, 192, 2)]),
-        ("sd15_mid", [Kernel(80, 112, 3), Kernel(80, 128), Kernel(80, 176)]),
-        ("d96", [Kernel(96, 176), Kernel(96, 128), Kernel(96, 96, 3), Kernel(96, 176, ordered=False)]),
-        ("d160", [default(160), Kernel(160, 144, **p32), Kernel(160, 112)]),
-        ("auraflow", [default(256), default(256, ordered=False)]),
+        ("flux_1024", [default(128), Kernel(128, 144), default(128, **whole)]),
+        ("flux_2048", [default(128), Kernel(128, 144)]),
+        ("wan_480p", [default(128), Kernel(128, 160), Kernel(128, 144)]),
+        ("sd35_1024", [default(64), default(64, **whole)]),
+        ("pixart_1024", [default(72), Kernel(72, 112, 3), default(72, **whole)]),
+        ("pixart_cross", [default(72), Kernel(72, 112, 3), Kernel(72, 80, 3), Kernel(72, 160)]),
+        ("dit_256", [Kernel(72, 64, 1), Kernel(72, 64, 1, stages=3), SmallKernel(72, 256, panel=64, stages=1, blocks=1)]),
+        ("dit_512", [Kernel(72, 128), Kernel(72, 144), Kernel(72, 96)]),
+        ("sd15_512", [default(40), Kernel(40, 144, 3)]),
+        ("sd15_mid", [Kernel(80, 128), Kernel(80, 144), Kernel(80, 96)]),
+        ("d80", [Kernel(80, 128), Kernel(80, 176), default(80)]),
+        ("d96", [default(96), Kernel(96, 128)]),
+        ("d160", [default(160)]),
+        ("auraflow", [default(256), default(256, **whole)]),
         ("latte_temporal", temporal), ("windows_8x8", windows),
-        ("flux_half_keys", lengths[128]), ("flux_2048_half_keys", lengths[128]), ("sd35_half_keys", lengths[64]),
-        ("cross_half_keys", lengths[72]),
-        ("flux_boolean", [default(128, "bits"), default(128, "bits", n=128), default(128, "bits", n=128, ordered=False)]), ("sd35_boolean", [default(64, "bits"), Kernel(64, 192, mask="bits")]),
-        ("flux_causal", [default(128, "causal"), default(128, "causal", n=128)]),
+        ("flux_half_keys", half[128]), ("flux_2048_half_keys", half[128]), ("sd35_half_keys", half[64]),
+        ("cross_half_keys", half[72]), ("flux_boolean", [default(128, "bits"), Kernel(128, 160, mask="bits")]),
+        ("sd35_boolean", [default(64, "bits")]), ("flux_causal", [default(128, "causal"), Kernel(128, 96, mask="causal")]),
     ]
+
+
+def label(kernel):
+    return kernel.name + ("" if getattr(kernel, "split", True) else "_whole")
 
 
 def capture(torch, launches, bytes_each, estimate_s):
@@ -151,13 +152,13 @@ def run(folder, job):
     for kernel in kernels:
         try:
             data[0][3].fill_(float("nan"))
-            contestants[kernel.name] = capture(torch, [bind(kernel, *x) for x in data], bytes_each, estimate)
+            contestants[label(kernel)] = capture(torch, [bind(kernel, *x) for x in data], bytes_each, estimate)
             torch.cuda.synchronize()
             difference = ((data[0][3].float() - expected.float()).norm() / expected.float().norm()).item()
             if not difference < 8e-3:
-                errors[kernel.name] = f"differs from torch by {difference:.2e}"
+                errors[label(kernel)] = f"differs from torch by {difference:.2e}"
         except Exception as error:
-            errors[kernel.name] = str(error)[:120]
+            errors[label(kernel)] = str(error)[:120]
     seconds = measure(torch, contestants)
     best_peer = min(seconds[name] for name in peers if name in seconds)
     lines = [f"{shape} {SHAPES[shape]}"]

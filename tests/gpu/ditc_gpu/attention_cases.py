@@ -41,18 +41,23 @@ def cases():
             ("lengths", 64, 64), ("lengths", 200, 1000), ("lengths", 77, 300), ("lengths", 513, 640),
             ("causal", 100, 100), ("causal", 1000, 1000), ("causal", 300, 1111),
             ("keybits", 200, 300), ("keybits", 77, 1000), ("holes", 300, 1500), ("bits", 333, 555), ("headbits", 130, 700),
-            ("bias", 100, 333), ("rowbias", 200, 600), ("bias", 64, 1000),
+            ("bias", 100, 333), ("rowbias", 200, 600), ("bias", 64, 1000), ("causal_lengths", 300, 700),
+            ("causal_lengths", 1000, 1000), ("bits", 1, 4096), ("lengths", 1, 129),
         ):
             turn += 1
             kind = {"keybits": "bits", "holes": "bits", "headbits": "bits", "rowbias": "bias"}.get(mask, mask)
             result.append(Case(default(d, kind), 3, 2, (2, 1)[turn % 2], queries, keys, LAYOUTS[turn % 3], mask))
     for d, n, c, changes in (
-        (128, 80, 3, {}), (64, 224, 2, {}), (64, 192, 2, dict(poly=4)), (72, 192, 2, dict(poly=3, qk_panel=32, v_panel=32)),
-        (128, 128, 2, dict(ordered=False)), (64, 256, 1, {}), (72, 192, 2, dict(qk_panel=16, v_panel=16)),
+        (128, 80, 3, {}), (64, 128, 3, {}), (64, 224, 2, {}), (64, 192, 2, dict(split=False)), (128, 144, 2, {}),
+        (72, 192, 2, dict(qk_panel=32, v_panel=32)), (128, 128, 2, dict(ordered=False)), (64, 256, 1, {}),
+        (72, 128, 3, dict(ordered=False)), (72, 192, 2, dict(qk_panel=16, v_panel=16)),
         (72, 160, 2, dict(stages=3, qk_panel=32, v_panel=32)),
     ):
-        for queries, keys in ((333, 1000), (1000, 129), (2000, 4101)):
+        for queries, keys in ((333, 1000), (1000, 129), (2000, 4101), (5000, 2222)):
             result.append(Case(Kernel(d, n, c, **changes), 2, 4, 4, queries, keys, "token"))
+    for kernel in (Kernel(64, 128, 2, v_dim=128), Kernel(128, 128, 2, v_dim=64), Kernel(72, 128, 2, v_dim=40)):
+        for queries, keys in ((333, 1000), (17, 100), (4500, 2222)):
+            result.append(Case(kernel, 2, 4, 2, queries, keys, "padded"))
     for kernel, batch, heads, queries, keys, layout, mask in (
         (SmallKernel(72, 256, panel=32, stages=1, blocks=1), 2, 16, 256, 256, "fused", "none"),
         (SmallKernel(72, 256, panel=32, stages=1, blocks=1), 2, 3, 200, 129, "padded", "none"),
@@ -91,13 +96,16 @@ def make_mask(torch, case, attention, folder, k, v, scale):
     function to run before the kernel."""
     shape = (case.batch, case.heads, case.queries, case.keys)
     column = torch.arange(case.keys, device="cuda")
-    if case.mask == "lengths":
+    if case.mask in ("lengths", "causal_lengths"):
         lengths = torch.randint(1, case.keys + 1, (case.batch,), dtype=torch.int32, device="cuda")
         lengths[-1] = 0
         for b, n in enumerate(lengths.tolist()):
             k[b, n:], v[b, n:] = float("nan"), float("nan")
         arguments, keep = attention.lengths_arguments(lengths)
-        return arguments, (column >= lengths[:, None])[:, None, None], None, keep
+        hidden = (column >= lengths[:, None])[:, None, None]
+        if case.mask == "causal_lengths":
+            hidden = hidden | (column > torch.arange(case.queries, device="cuda")[:, None])
+        return arguments, hidden, None, keep
     if case.mask == "causal":
         return [], column > torch.arange(case.queries, device="cuda")[:, None], None, None
     if case.mask in ("bias", "rowbias"):
@@ -143,6 +151,7 @@ def run(folder, case):
 
     torch.manual_seed(zlib.crc32(str(case).encode()))
     kernel, d = case.kernel, case.kernel.d
+    dv = getattr(kernel, "dv", d)
     element = attention.TORCH_TYPE[kernel.element]
     if case.layout == "fused" and case.key_heads == case.heads:
         qkv = torch.randn((case.batch, case.queries, 3, case.heads, d), dtype=element, device="cuda")
@@ -150,14 +159,14 @@ def run(folder, case):
     else:
         q = allocate(torch, case.layout, case.batch, case.queries, case.heads, d, element)
         k = allocate(torch, case.layout, case.batch, case.keys, case.key_heads, d, element)
-        v = allocate(torch, case.layout, case.batch, case.keys, case.key_heads, d, element)
+        v = allocate(torch, case.layout, case.batch, case.keys, case.key_heads, dv, element)
     scale = d**-0.5 * (1.5 if case.mask == "none" else 1.0)
     arguments, mask, before, keep = [], None, None, None
     if case.mask != "none":
         arguments, mask, before, keep = make_mask(torch, case, attention, folder, k, v, scale)
 
-    whole = torch.full((case.batch, case.queries + 3, case.heads, d + 8), 12345.0, dtype=element, device="cuda")
-    out = whole[:, : case.queries, :, :d]
+    whole = torch.full((case.batch, case.queries + 3, case.heads, dv + 8), 12345.0, dtype=element, device="cuda")
+    out = whole[:, : case.queries, :, :dv]
     launch = attention.Attention(folder, kernel).bind(q, k, v, out, arguments, scale)
     runs = []
     for _ in range(2):
@@ -179,7 +188,7 @@ def run(folder, case):
         result["error"] = f"relative L2 {result['rel']:.2e}, worst row {rows.flatten()[worst]:.2e} at {int(worst)}"
     elif not torch.equal(runs[0], runs[1]):
         result["error"] = "two runs differ"
-    elif not ((whole[:, case.queries :] == 12345.0).all() and (whole[..., d:] == 12345.0).all()):
+    elif not ((whole[:, case.queries :] == 12345.0).all() and (whole[..., dv:] == 12345.0).all()):
         result["error"] = "wrote outside of the output"
     elif mask is not None and mask.dtype == torch.bool:
         dead = mask.expand(case.batch, case.heads, case.queries, case.keys).all(-1).transpose(1, 2)

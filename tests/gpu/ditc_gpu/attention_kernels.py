@@ -18,6 +18,8 @@ MASKS = {
     "none": ("NoMask", "", "NoMask{}"),
     "lengths": ("KeyLengths", ", const int *lengths", "KeyLengths{{}, lengths}"),
     "causal": ("Causal", "", "Causal{{}, 0}"),
+    "causal_lengths": ("Both<Causal, KeyLengths>", ", const int *lengths",
+                       "Both<Causal, KeyLengths>{Causal{{}, 0}, KeyLengths{{}, lengths}}"),
     "bits": (
         "BitMask",
         ", const u32 *words, const u8 *verdicts, long long wordBatch, long long wordHead, long long wordRow,"
@@ -42,15 +44,20 @@ class Kernel:
     stages: int = 2
     qk_panel: int = 64
     v_panel: int = 64
-    poly: int = 0
+    split: bool = True  # may share the last round's tiles; a property of the launch
     ordered: bool = True
     mask: str = "none"
     element: str = "BF16"
+    v_dim: int = 0  # columns of V and out; 0: as many as Q and K have
+
+    @property
+    def dv(self):
+        return self.v_dim or self.d
 
     @property
     def name(self):
         return (
-            f"d{self.d}_n{self.n}_c{self.c}_s{self.stages}_q{self.qk_panel}_v{self.v_panel}_e{self.poly}"
+            f"d{self.d}{f'v{self.v_dim}' if self.v_dim else ''}_n{self.n}_c{self.c}_s{self.stages}_q{self.qk_panel}_v{self.v_panel}"
             f"_{'o' if self.ordered else 'u'}_{self.mask}_{self.element.lower()}"
         )
 
@@ -65,7 +72,7 @@ class Kernel:
     @property
     def shared_bytes(self):
         qk = -(-self.d // self.qk_panel) * self.qk_panel
-        v = -(-self.d // self.v_panel) * self.v_panel
+        v = -(-self.dv // self.v_panel) * self.v_panel
         tiles = 2 * (self.rows * qk + self.stages * self.n * (qk + v))
         return tiles + 8 * (2 * self.c + 4 * self.stages) + 4 * self.stages + 1024
 
@@ -76,9 +83,8 @@ class Kernel:
 using namespace ditc;
 struct Config {{
   using Element = {self.element};
-  static constexpr int HEAD_DIM = {self.d}, V_DIM = {self.d}, BLOCK_N = {self.n}, CONSUMERS = {self.c};
+  static constexpr int HEAD_DIM = {self.d}, V_DIM = {self.dv}, BLOCK_N = {self.n}, CONSUMERS = {self.c};
   static constexpr int STAGES = {self.stages}, QK_PANEL = {self.qk_panel}, V_PANEL = {self.v_panel};
-  static constexpr int POLYNOMIAL_EVERY = {self.poly};
   static constexpr bool ORDERED = {str(self.ordered).lower()};
 }};
 extern "C" __global__ void __launch_bounds__({self.threads}, 1)
@@ -141,14 +147,14 @@ extern "C" __global__ void __launch_bounds__(128) mask_pack(const MaskPackParams
 # Head size: consumer warpgroups, keys per block, panels of Q/K and V. Chosen by measurement on an H200.
 DEFAULTS = {
     32: (3, 144, 32, 32),
-    40: (3, 144, 64, 64),
+    40: (3, 128, 64, 64),
     64: (3, 128, 64, 64),
-    72: (3, 112, 64, 64),
+    72: (3, 128, 64, 64),
     80: (3, 112, 64, 64),
-    88: (2, 176, 64, 64),
-    96: (2, 176, 64, 64),
-    112: (2, 176, 64, 64),
-    128: (2, 160, 64, 64),
+    88: (2, 144, 64, 64),
+    96: (2, 144, 64, 64),
+    112: (2, 144, 64, 64),
+    128: (2, 128, 64, 64),
     160: (2, 128, 64, 32),
     192: (2, 112, 64, 64),
     256: (2, 80, 64, 64),
@@ -158,7 +164,7 @@ DEFAULTS = {
 def default(d, mask="none", element="BF16", **changes):
     """The kernel that a head size gets; packed masks want whole words, so their blocks are rounded down to 32 keys."""
     c, n, qk_panel, v_panel = DEFAULTS[d]
-    if mask in ("bits", "bias", "causal"):
+    if mask not in ("none", "lengths"):
         n = n // 32 * 32
     values = dict(d=d, n=n, c=c, qk_panel=qk_panel, v_panel=v_panel, mask=mask, element=element)
     return Kernel(**{**values, **changes})
@@ -168,6 +174,9 @@ def build(kernel, folder):
     source = kernel if isinstance(kernel, str) else kernel.source()
     name = "mask_pack" if isinstance(kernel, str) else kernel.name
     path = os.path.join(folder, name + ".cubin")
+    newest = max(os.path.getmtime(file.path) for file in os.scandir(TEMPLATES))
+    if os.path.exists(path) and os.path.getmtime(path) > newest:
+        return name, "?", []
     cubin, log = nvrtc.compile(source, include=[TEMPLATES], name=name + ".cu")
     with open(path, "wb") as file:
         file.write(cubin)

@@ -4,7 +4,7 @@
 // calls it once per chunk of COLUMNS columns with the values of one thread, which it changes in place.
 //
 //   struct Epilogue {
-//     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 64
+//     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 64, or 16 with RESIDUAL
 //     static constexpr int OUTPUT;          // columns left afterwards (half of them for SwiGLU)
 //     static constexpr bool RESIDUAL;       // wants a second tensor of the output's shape, fetched by the copy engine
 //     template <class Place> __device__ void operator()(float (&x)[COLUMNS / 2], const Place &at) const;
@@ -120,22 +120,23 @@ struct Pointwise {
 };
 
 /// out = residual + gate · (acc + bias), the gate per batch or per token; without a gate (null) it is 1.
-template <class Element>
+template <class Element, bool PER_TOKEN = false>
 struct GateResidual {
-  static constexpr int COLUMNS = 64, OUTPUT = 64;
+  static constexpr int COLUMNS = 16, OUTPUT = 16;
   static constexpr bool RESIDUAL = true;
   const Element *bias, *gate;
-  int gateBatchStride, gateRowStride;  // a row stride of 0: one gate for all tokens of a batch
+  int gateBatchStride, gateRowStride;
 
   template <class Place>
   __device__ void operator()(float (&x)[COLUMNS / 2], const u32 (&residual)[COLUMNS / 4], const Place &at) const {
     addBias(x, bias, at);
     if (gate) {
-      const Element *row0 = gate + at.batch * gateBatchStride + at.row(0) * gateRowStride;
-      const Element *row1 = gate + at.batch * gateBatchStride + at.row(1) * gateRowStride;
+      const Element *batch = gate + at.batch * gateBatchStride;
+      const Element *row0 = PER_TOKEN ? batch + at.row(0) * gateRowStride : batch;
+      const Element *row1 = PER_TOKEN ? batch + at.row(1) * gateRowStride : batch;
 #pragma unroll
       for (int i = 0; i < COLUMNS / 8; ++i) {
-        float2 g0 = loadPair(row0 + at.column(i)), g1 = loadPair(row1 + at.column(i));
+        float2 g0 = loadPair(row0 + at.column(i)), g1 = PER_TOKEN ? loadPair(row1 + at.column(i)) : g0;
         x[4 * i + 0] *= g0.x, x[4 * i + 1] *= g0.y, x[4 * i + 2] *= g1.x, x[4 * i + 3] *= g1.y;
       }
     }

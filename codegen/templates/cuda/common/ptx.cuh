@@ -41,11 +41,12 @@ __device__ inline void barrierArrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// Arrives at the barrier that lies at the same place in block `rank` of the cluster.
+/// Arrives at the barrier that lies at the same place in block `rank` of the cluster. It says that the tensor cores have
+/// read a stage, which the wait for them has ordered already; .release.cluster would cost a GPU-wide fence per k step.
 __device__ inline void barrierArriveRemote(u32 barrier, u32 rank) {
   asm volatile(
       "{ .reg .u32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
@@ -83,6 +84,11 @@ __device__ inline u32 clusterRank() {
 __device__ inline void clusterSync() {
   asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
+
+/// With programmatic dependent launch a kernel starts while the one before it still runs: nothing that the other may
+/// write is read, and nothing that it may read is written, before this. Without, both cost nothing.
+__device__ inline void waitForPreviousKernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ inline void allowNextKernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 // ---- tensor copies ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The template gemm_sm90: its variants as translation units, and launches of them on torch's tensors."""
+import dataclasses
+import os
+import struct
+
+import torch
+
+from . import tensormap
+from .driver import Kernel
+
+BF16, F16 = torch.bfloat16, torch.float16
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A Config of the template, an epilogue type (C++, in terms of Element) and a number of problems."""
+    m: int
+    n: int
+    stages: int
+    consumers: int = 2
+    cluster_m: int = 1
+    cluster_n: int = 1
+    pingpong: bool = False
+    lag: int = 0
+    group: int = 8
+    boxes: int = 2
+    even: bool = True
+    dtype: torch.dtype = BF16
+    epilogue: str = "Pointwise<Element>"
+    label: str = "plain"  # a short name of the epilogue
+    problems: int = 1
+
+    @property
+    def name(self):
+        shape = f"{self.m}x{self.n}_s{self.stages}_c{self.consumers}_{self.cluster_m}x{self.cluster_n}"
+        schedule = "pp" if self.pingpong else f"lag{self.lag}"
+        tail = "" if self.even else "_tail"
+        dtype = "" if self.dtype == BF16 else "_f16"
+        return f"{self.label}_{shape}_{schedule}_g{self.group}_b{self.boxes}_p{self.problems}{tail}{dtype}"
+
+    @property
+    def threads(self):
+        return 128 * (self.consumers + 1)
+
+    @property
+    def cluster(self):
+        return self.cluster_m * self.cluster_n
+
+    @property
+    def shared_bytes(self):
+        warps = 4 * self.consumers
+        return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 2048 + 8 * (2 * self.stages + warps) + 1024
+
+    def unit(self):
+        """The translation unit, as the compiler would write it."""
+        flag = {True: "true", False: "false"}
+        element = "BF16" if self.dtype == BF16 else "F16"
+        return f"""\
+// {self.name}: a variant of gemm_sm90 for tests and benchmarks.
+#include "gemm_sm90.cuh"
+using namespace ditc;
+using Element = {element};
+struct Config {{
+  using Element = ::Element;
+  static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
+  static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, GROUP = {self.group};
+  static constexpr int LAG = {self.lag}, BOXES = {self.boxes};
+  static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]};
+}};
+using Epilogue = {self.epilogue};
+extern "C" __global__ void __launch_bounds__(gemm_sm90::Layout<Config>::THREADS, 1)
+kernel(const __grid_constant__ gemm_sm90::Params<{self.problems}> params,
+       const __grid_constant__ gemm_sm90::Epilogues<Epilogue, {self.problems}> epilogues) {{
+  gemm_sm90::run<Config>(params, epilogues);
+}}
+"""
+
+    def load(self, bundle):
+        with open(os.path.join(bundle, self.name + ".cubin"), "rb") as file:
+            return Kernel(file.read(), "kernel", self.threads, self.shared_bytes, self.cluster)
+
+
+def pointer(tensor):
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+# ---- epilogues' arguments, laid out like the structs in epilogue.cuh ------------------------------------------------
+
+def pointwise(bias=None):
+    return struct.pack("<Q", pointer(bias))
+
+
+def gate_residual(bias=None, gate=None, batch_stride=0, row_stride=0):
+    return struct.pack("<QQii", pointer(bias), pointer(gate), batch_stride, row_stride)
+
+
+def head_norm_rope(bias, query_scale, key_scale, rotations, columns_per_part, epsilon):
+    return struct.pack("<QQQQif", pointer(bias), pointer(query_scale), pointer(key_scale), pointer(rotations),
+                       columns_per_part, epsilon)
+
+
+def by_columns(first, second, split):
+    return first + second + struct.pack("<ii", split, 0)
+
+
+@dataclasses.dataclass
+class Problem:
+    """One product. Tensors: a (batch, rows, k) or two of them for two ranges of k; b (columns, k); out and residual
+    (batch, rows, heads, columns of a head) as views of any strides, or (batch, rows, columns)."""
+    a: list
+    b: torch.Tensor
+    out: list
+    epilogue: bytes
+    residual: torch.Tensor = None
+    out_split: int = 1 << 30
+
+    def pack(self, variant):
+        def operand(tensor, box_rows):
+            batch, rows, k = tensor.shape
+            assert tensor.stride(2) == 1
+            return tensormap.encode(tensor.data_ptr(), tensor.dtype, [k, rows, batch],
+                                    [tensor.stride(1), max(tensor.stride(0), tensor.stride(1))], [64, box_rows, 1])
+
+        def output(tensor):
+            if tensor.dim() == 3:
+                tensor = tensor.unsqueeze(2)
+            batch, rows, heads, columns = tensor.shape
+            assert tensor.stride(3) == 1
+            strides = [tensor.stride(1), tensor.stride(2) if heads > 1 else tensor.stride(1),
+                       tensor.stride(0) if batch > 1 else tensor.stride(1)]
+            return tensormap.encode(tensor.data_ptr(), tensor.dtype, [columns, rows, heads, batch], strides,
+                                    [64, 16, 1, 1]), columns
+
+        a = [operand(t, variant.m // variant.cluster_n) for t in self.a]
+        b = operand(self.b.unsqueeze(0), variant.n // variant.cluster_m)
+        out, head_columns = zip(*[output(t) for t in self.out])
+        residual = output(self.residual)[0] if self.residual is not None else bytes(128)
+        batches, rows, _ = self.a[0].shape
+        maps = a[0] + a[-1] + b + out[0] + out[-1] + residual
+        numbers = struct.pack("<8i", rows, batches, self.b.shape[0], self.a[0].shape[2],
+                              self.a[1].shape[2] if len(self.a) == 2 else 0, head_columns[0], head_columns[-1],
+                              self.out_split)
+        return (maps + numbers).ljust(13 * 64, b"\0")
+
+    def tiles(self, variant):
+        batches, rows, _ = self.a[0].shape
+        return (-(-rows // (variant.m * variant.cluster_m)) * batches
+                * -(-self.b.shape[0] // (variant.n * variant.cluster_n)))
+
+
+def launcher(kernel, variant, problems, dependent=False):
+    """A function that runs the product(s)."""
+    assert len(problems) == variant.problems
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    clusters = min(processors // variant.cluster, sum(p.tiles(variant) for p in problems))
+    params = b"".join(p.pack(variant) for p in problems)
+    epilogues = b"".join(p.epilogue for p in problems)
+    return kernel.bind(clusters * variant.cluster, params, epilogues, dependent=dependent)

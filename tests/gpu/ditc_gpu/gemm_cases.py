@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which variants of gemm_sm90 exist, which shapes they are checked and timed at, and what the peers do there."""
+import dataclasses
+
+from . import gemm_fused
+from .gemm import F16, Variant
+
+# ---- tiles ----------------------------------------------------------------------------------------------------------
+
+COOP_128x256 = Variant(128, 256, stages=4, cluster_m=2, lag=3)
+COOP_256x128 = Variant(256, 128, stages=4, cluster_n=2, lag=3)
+COOP_192x192 = Variant(192, 192, stages=4, consumers=3, cluster_m=2, boxes=1)
+COOP_128x192 = Variant(128, 192, stages=5, cluster_m=2, lag=4, boxes=1)
+PINGPONG_128x192 = Variant(128, 192, stages=4, cluster_m=2, pingpong=True)
+PINGPONG_128x128 = Variant(128, 128, stages=6, cluster_m=2, pingpong=True)
+PLAIN = [
+    COOP_128x256,
+    COOP_256x128,
+    COOP_192x192,
+    COOP_128x192,
+    PINGPONG_128x192,
+    dataclasses.replace(PINGPONG_128x192, cluster_m=1),
+    dataclasses.replace(PINGPONG_128x192, cluster_m=1, cluster_n=2),
+    dataclasses.replace(PINGPONG_128x192, group=4),
+    dataclasses.replace(PINGPONG_128x192, group=16),
+    PINGPONG_128x128,
+    Variant(128, 128, stages=6, lag=4),
+]
+
+# ---- shapes: (name, rows, columns, k) --------------------------------------------------------------------------------
+
+LARGE = [
+    ("flux qkv image", 4096, 9216, 3072), ("flux out", 4096, 3072, 3072), ("flux mlp up", 4096, 12288, 3072),
+    ("flux mlp down", 4096, 3072, 12288), ("flux single in", 4608, 21504, 3072),
+    ("flux single out", 4608, 3072, 15360), ("sd3.5 qkv", 8192, 7296, 2432), ("sd3.5 up", 8192, 9728, 2432),
+    ("pixart qkv", 8192, 3456, 1152), ("pixart up", 8192, 4608, 1152), ("pixart down", 8192, 1152, 4608),
+    ("pixart out", 8192, 1152, 1152), ("wan qkv", 32760, 15360, 5120), ("wan up", 32760, 13824, 5120),
+]
+SMALL = [("flux qkv text", 512, 9216, 3072), ("dit qkv", 512, 3456, 1152)]
+
+# ---- correctness: (batches, rows, columns, k ranges) ------------------------------------------------------------------
+
+CHECK_SHAPES = [
+    (1, 1024, 1536, (1024,)), (1, 8192, 3072, (512,)), (2, 300, 520, (200,)), (3, 77, 1152, (1152,)), (1, 1, 64, (8,)),
+    (1, 129, 264, (64,)), (1, 640, 768, (72, 136)), (2, 500, 1000, (1000, 24)),
+]
+CHECK_VARIANTS = PLAIN + [dataclasses.replace(COOP_128x256, cluster_m=1, cluster_n=2),
+                          dataclasses.replace(COOP_192x192, lag=1), dataclasses.replace(COOP_128x256, lag=0)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    variant: Variant
+    shape: tuple
+    kind: str = "plain"
+
+
+def checks():
+    """Correctness: every tile over the grid of shapes, tails included."""
+    tailed = [dataclasses.replace(v, even=False) for v in CHECK_VARIANTS]
+    return ([Case(v, shape) for v in tailed for shape in CHECK_SHAPES]
+            + [Case(dataclasses.replace(tailed[0], dtype=F16), shape) for shape in CHECK_SHAPES[:3]])
+
+
+def benches():
+    """One case per shape: all variants beside the peer."""
+    return LARGE + SMALL
+
+
+def variants():
+    """Everything that a bundle holds."""
+    everything = [case.variant for case in checks()] + PLAIN
+    for case in [*gemm_fused.cases().values(), *gemm_fused.small_cases().values()]:
+        everything += case.variants
+    return list({v.name: v for v in everything}.values())

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Worker: `python3 -m ditc_gpu.gemm_run BUNDLE check|small|bench|fused FIRST` (see supervise.py)."""
+import json
+import sys
+
+import torch
+
+from . import gemm_fused, timing
+from .gemm import Problem, launcher, pointwise
+from .gemm_cases import PINGPONG_128x192, PLAIN, benches, checks
+
+
+def relative_error(out, reference):
+    return ((out.double() - reference.double()).norm() / reference.double().norm()).item()
+
+
+def random(*shape, dtype=torch.bfloat16, scale=1.0):
+    return (torch.randn(*shape, device="cuda", dtype=torch.float32) * scale).to(dtype)
+
+
+def poisoned(*shape, dtype):
+    """Room for an output with eight rows of sentinels behind every batch; the output is the view before them."""
+    batches, rows, columns = shape
+    room = torch.full((batches, rows + 8, columns), float("nan"), device="cuda", dtype=dtype)
+    return room, room[:, :rows]
+
+
+def check_plain(bundle, case):
+    """{ours, eager: relative error against fp64} and whether anything else was written."""
+    variant = case.variant
+    batches, rows, columns, ranges = case.shape
+    torch.manual_seed(rows + columns)
+    a = [random(batches, rows, k, dtype=variant.dtype) for k in ranges]
+    b, bias = random(columns, sum(ranges), dtype=variant.dtype, scale=sum(ranges) ** -0.5), random(columns, dtype=variant.dtype)
+    room, out = poisoned(batches, rows, columns, dtype=variant.dtype)
+    kernel = variant.load(bundle)
+    launcher(kernel, variant, [Problem(a, b, [out], pointwise(bias))])()
+    torch.cuda.synchronize()
+    joined = torch.cat(a, 2)
+    reference = joined.double() @ b.double().t() + bias.double()
+    eager = torch.nn.functional.linear(joined, b, bias)
+    error, eager_error = relative_error(out, reference), relative_error(eager, reference)
+    return {"ours": error, "eager": eager_error, "untouched": bool(room[:, rows:].isnan().all()),
+            "ok": error <= 1.25 * eager_error and bool(room[:, rows:].isnan().all())}
+
+
+def bench_plain(bundle, shape):
+    """Microseconds of the peer and of every variant."""
+    name, rows, columns, k = shape
+    sets = timing.sets_for(2 * (rows * k + columns * k + rows * columns))
+    a = [random(1, rows, k) for _ in range(sets)]
+    b = [random(columns, k, scale=k ** -0.5) for _ in range(sets)]
+    out = [torch.empty(1, rows, columns, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
+    calls = {"cublas": lambda i: torch.mm(a[i][0], b[i].t(), out=out[i][0])}
+    for variant in PLAIN:
+        kernel = variant.load(bundle)
+        launches = [launcher(kernel, variant, [Problem([a[i]], b[i], [out[i]], pointwise())]) for i in range(sets)]
+        calls[variant.name] = lambda i, launches=launches: launches[i]()
+    dependent = [launcher(PINGPONG_128x192.load(bundle), PINGPONG_128x192, [Problem([a[i]], b[i], [out[i]], pointwise())],
+                          dependent=True) for i in range(sets)]
+    calls[PINGPONG_128x192.name + "_pdl"] = lambda i: dependent[i]()
+    torch.cuda.synchronize()
+    flop = 2 * rows * columns * k
+    return {"shape": name, "size": [rows, columns, k], "flop": flop,
+            "us": timing.compare(calls, sets, target_ms=min(6.0, 2e-9 * flop / 700 * 50))}
+
+
+def run_fused(case, variant, bundle, tensors, outputs):
+    return launcher(variant.load(bundle), variant, case.problems(tensors, outputs))
+
+
+def check_fused(bundle, name, case):
+    """The worst relative error over outputs and variants, beside eager's."""
+    torch.manual_seed(5)
+    tensors = case.tensors()
+    references = case.math(*[t.float() for t in tensors])
+    eager = case.math(*tensors)
+    worst, errors = 0.0, {}
+    for variant in case.variants:
+        outputs = case.outputs()
+        run_fused(case, variant, bundle, tensors, outputs)()
+        torch.cuda.synchronize()
+        for ours, theirs, reference in zip(case.split(outputs), eager, references):
+            pair = relative_error(ours, reference), relative_error(theirs, reference)
+            errors.setdefault(variant.name, []).append(pair)
+            worst = max(worst, pair[0] / pair[1] if pair[0] == pair[0] else float("inf"))
+    return {"name": name, "worst": worst, "errors": errors, "ok": worst <= 1.25}
+
+
+def bench_fused(bundle, name, case):
+    """Correctness at full size, then microseconds of the peers and of every variant."""
+    result = check_fused(bundle, name, case)
+    bytes_per_call = 2 * sum(t.numel() for t in case.tensors() + case.outputs())
+    sets = timing.sets_for(bytes_per_call)
+    tensors, outputs = [case.tensors() for _ in range(sets)], [case.outputs() for _ in range(sets)]
+    compiled = torch.compile(case.math, dynamic=False)
+    calls = {"torch.compile": lambda i: compiled(*tensors[i])}
+    if getattr(case, "library", None) and case.library(*tensors[0]) is not None:
+        calls["cublaslt"] = lambda i: case.library(*tensors[i])
+    for variant in case.variants:
+        launches = [run_fused(case, variant, bundle, tensors[i], outputs[i]) for i in range(sets)]
+        calls[variant.name] = lambda i, launches=launches: launches[i]()
+    with torch.no_grad():
+        return {**result, "shape": name, "flop": case.flop(), "us": timing.compare(calls, sets, rounds=7)}
+
+
+def main():
+    bundle, name, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.zeros(1, device="cuda")
+    print(json.dumps({"ready": True}))
+    cases, function = {
+        "check": (checks(), check_plain), "bench": (benches(), bench_plain),
+        "small": (list(gemm_fused.small_cases().items()), lambda folder, case: check_fused(folder, *case)),
+        "fused": (list(gemm_fused.cases().items()), lambda folder, case: bench_fused(folder, *case))}[name]
+    for i in range(first, len(cases)):
+        result = function(bundle, cases[i])
+        print(json.dumps({"case": i, **result}))
+    print(json.dumps({"done": True}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run_bundle.py BUNDLE OUT [check|small|bench|fused]...: correctness and speed of a bundle's kernels on this machine's GPU.
+
+Prints a table and writes OUT/gemm.json with the GPU, versions, and every figure; peers run in the same process.
+"""
+import datetime
+import json
+import os
+import subprocess
+import sys
+
+import torch
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from ditc_gpu import gemm_cases, gemm_fused, report, supervise  # noqa: E402
+
+
+def environment(bundle):
+    with open(os.path.join(bundle, "bundle.json")) as file:
+        built = json.load(file)
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
+                            text=True, check=False).stdout.strip()
+    return {**built, "date": datetime.date.today().isoformat(), "gpu": torch.cuda.get_device_name(), "driver": driver,
+            "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+
+
+def main():
+    bundle, out = os.path.abspath(sys.argv[1]), sys.argv[2]
+    parts = sys.argv[3:] or ["check", "small", "bench", "fused"]
+    lists = {"check": gemm_cases.checks, "bench": gemm_cases.benches,
+             "small": lambda: list(gemm_fused.small_cases().items()), "fused": lambda: list(gemm_fused.cases().items())}
+    results = {"environment": environment(bundle)}
+    for part in parts:
+        cases = lists[part]()
+        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=120 if part == "fused" else 40)
+        with open(os.path.join(out, "gemm.json"), "w") as file:
+            json.dump(results, file, indent=1)
+        print(report.table(part, cases, results[part]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Compiles exported models for the host target, runs them, and compares with PyTorch's numbers.
+
+usage: check_models.py --ditc build/bin/ditc FOLDER [NAME...]
+
+FOLDER holds one folder per model: model.pt2 with inputs.safetensors and outputs.safetensors; optionally
+model_core.pt2 (the same after decomposition), outputs_bf16.safetensors (eager in bf16, for a bf16 model),
+and for symbolic exports inputs_SUFFIX/outputs_SUFFIX pairs of other sizes, which model_dyn.pt2, else
+model.pt2, is compiled for as buckets of one package.
+
+fp32 models: relative L2 error of every output at most 1e-4 (exact for integers and booleans). bf16 models:
+at most 1.25 times the error of eager bf16.
+"""
+import argparse
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+from array import array
+
+FP32_TOLERANCE = 1e-4
+BF16_FACTOR = 1.25
+
+
+def read_header(path):
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size
+
+
+def read_floats(path):
+    """Every f32 or bf16 tensor of a safetensors file as a list of floats."""
+    header, start = read_header(path)
+    data = path.read_bytes()
+    tensors = {}
+    for name, info in header.items():
+        first, last = info["data_offsets"]
+        raw = data[start + first:start + last]
+        if info["dtype"] == "F32":
+            tensors[name] = array("f", raw)
+        elif info["dtype"] == "BF16":
+            tensors[name] = array("f", struct.pack(f"<{len(raw) // 2}I", *(h << 16 for h in array("H", raw))))
+    return tensors
+
+
+def relative_l2(values, reference):
+    error = math.fsum((a - b) ** 2 for a, b in zip(values, reference))
+    return math.sqrt(error / max(math.fsum(b * b for b in reference), 1e-300))
+
+
+def run(*command):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    return result.returncode, result.stdout, result.stderr
+
+
+def bucket_specs(ditc, model, inputs):
+    """One --bucket per inputs file, which binds every symbolic dimension by input and position."""
+    code, out, err = run(ditc, "inspect", model, "--json")
+    if code:
+        raise RuntimeError(err)
+    inspection = json.loads(out)
+    specs = []
+    for suffix, path in inputs.items():
+        header, _ = read_header(path)
+        binds = []
+        for port in inspection["inputs"]:
+            shape = next((header[key]["shape"] for key in (port["name"], port["name"].replace(".", "_")) if key in header), None)
+            binds += [f"{port['name']}.{i}={shape[i]}" for i, size in enumerate(port.get("shape", [])) if shape and not size.isdigit()]
+        if binds:
+            specs += ["--bucket", f"{suffix or 'default'}:" + ",".join(binds)]
+    return specs
+
+
+class Checker:
+    def __init__(self, ditc, options):
+        self.ditc, self.options, self.failures, self.count = ditc, options, [], 0
+
+    def fail(self, what, text):
+        self.failures.append(what)
+        print(f"FAILED {what}: {text.strip()}")
+
+    def check_package(self, what, package, folder, suffixes):
+        for suffix in suffixes:
+            tail = f"_{suffix}" if suffix else ""
+            code, out, err = run(self.ditc, "run", package, "--inputs", folder / f"inputs{tail}.safetensors",
+                                 "--check", folder / f"outputs{tail}.safetensors", "--tolerance", "1e30", "--poison", "--json")
+            self.count += 1
+            if code:
+                self.fail(f"{what}{tail}", err or out)
+                continue
+            self.judge(f"{what}{tail}", json.loads(out), folder, suffix)
+
+    def judge(self, what, result, folder, suffix):
+        eager = folder / "outputs_bf16.safetensors"
+        is_bf16 = any(port["dtype"] == "bf16" for port in result["outputs"]) and eager.exists() and not suffix
+        if is_bf16:
+            reference, own = read_floats(folder / "outputs.safetensors"), read_floats(eager)
+            limits = [BF16_FACTOR * relative_l2(own[name], reference[name]) for name in reference]
+        worst = 0.0
+        for i, output in enumerate(result["check"]["outputs"]):
+            limit = limits[i] if is_bf16 else FP32_TOLERANCE
+            error = output["relative_l2"]
+            matched = output["non_finite"] == output["non_finite_reference"]
+            if not matched or not error <= limit:
+                self.fail(what, f"output '{output['name']}': relative L2 {error} is above {limit:.3e}, or NaN differs: {output}")
+            worst = max(worst, error / limit if limit else 0)
+        print(f"ok {what}: {len(result['check']['outputs'])} outputs, worst at {worst:.3f} of its limit")
+
+    def check_model(self, folder, scratch):
+        suffixes = sorted(p.stem[len("inputs_"):] for p in folder.glob("inputs_*.safetensors"))
+        dynamic = folder / "model_dyn.pt2"
+        jobs = [(folder / "model.pt2", [""] if dynamic.exists() else ["", *suffixes])]
+        if (folder / "model_core.pt2").exists():
+            jobs.append((folder / "model_core.pt2", ["", *suffixes]))
+        if dynamic.exists():
+            # inputs_dyn1, where it is there, stands for the first size of the symbolic export
+            jobs.append((dynamic, suffixes if "dyn1" in suffixes else ["", *suffixes]))
+        for model, sizes in jobs:
+            what = f"{folder.name}/{model.stem}"
+            package = scratch / f"{folder.name}-{model.stem}.dita"
+            inputs = {suffix: folder / (f"inputs_{suffix}.safetensors" if suffix else "inputs.safetensors") for suffix in sizes}
+            specs = bucket_specs(self.ditc, model, inputs)
+            code, out, err = run(self.ditc, "compile", model, *specs, "-o", package, "-q", *self.options)
+            if code:
+                self.fail(what, err or out)
+                continue
+            self.check_package(what, package, folder, sizes if specs or len(sizes) == 1 else [""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ditc", required=True, type=pathlib.Path)
+    parser.add_argument("--options", default="", help="further options of ditc compile")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    checker = Checker(arguments.ditc, arguments.options.split())
+    with tempfile.TemporaryDirectory() as scratch:
+        for folder in sorted(p.parent for p in arguments.folder.glob("*/model.pt2")):
+            if not arguments.names or folder.name in arguments.names:
+                try:
+                    checker.check_model(folder, pathlib.Path(scratch))
+                except (RuntimeError, ValueError, KeyError) as error:
+                    checker.fail(folder.name, repr(error))
+    print(f"{checker.count} runs, {len(checker.failures)} failures")
+    return 1 if checker.failures or not checker.count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
