@@ -172,11 +172,29 @@ private:
     ImportOptions importOptions{.bucket = bucket.name, .symbols = bucket.symbols, .pinned = pinned};
     DiagnosticText diagnostics(context);
     OwningOpRef<ModuleOp> module = importProgram(context, model.program, model.archive, importOptions);
+    markInvariantInputs(*module);
     progress.step("compile bucket " + bucket.name);
     std::string folder = options.dumpDirectory.empty() ? "" : options.dumpDirectory + "/" + bucket.name;
     if (failed(runPipeline(*module, options, folder)))
       failInternal("{}the compiler failed on bucket '{}'", diagnostics.text, bucket.name);
     return module;
+  }
+
+  /// Positions and rotary tables do not change from step to step; other inputs when the user says so.
+  void markInvariantInputs(ModuleOp module) {
+    std::set<std::string> unknown(options.invariant.begin(), options.invariant.end());
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+        auto name = function.getArgAttrOfType<StringAttr>(i, "dit.name");
+        if (!name)
+          continue;
+        bool named = unknown.erase(name.str()) > 0;
+        bool position = name.getValue().ends_with("_ids") || name.getValue().contains("rotary") || name.getValue().contains("rope");
+        if (named || position)
+          function.setArgAttr(i, "dit.invariant", UnitAttr::get(&context));
+      }
+    if (!unknown.empty())
+      fail("--invariant {}: the model has no such input", *unknown.begin());
   }
 
   std::string irAtStop() {

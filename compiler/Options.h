@@ -36,6 +36,7 @@ struct CompileOptions {
   std::vector<std::string> buckets;        ///< NAME:SYM=VAL,...
   std::vector<std::string> weights;        ///< safetensors files, or an index of shards
   std::map<std::string, std::string> pins; ///< user input -> safetensors file with its value
+  std::vector<std::string> invariant;      ///< inputs that are the same in every denoising step, beside positions
   std::vector<std::string> targets = {"host"};
   std::string hostCpu;                     ///< LLVM's CPU name; empty: x86-64-v3, or generic elsewhere
   Numerics numerics = Numerics::Fast;

@@ -24,6 +24,7 @@ static void simplify(OpPassManager &pm) {
 static void buildSpecialise(OpPassManager &pm, const CompileOptions &) {
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createFoldConstants());
+  pm.addNestedPass<func::FuncOp>(createMarkInvariant()); // what is the same in every denoising step
   // From here on: tables of positions, RoPE and known masks are constants.
 }
 
@@ -37,6 +38,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   auto catalogue = std::make_shared<const Catalogue>(hopperCatalogue());
   pm.addNestedPass<func::FuncOp>(createGroupKernels(catalogue)); // what one launch computes
+  pm.addNestedPass<func::FuncOp>(createMarkInvariant());
 }
 
 /// Buffers at fixed offsets, launches in order.

@@ -22,6 +22,10 @@ def FuseMaps : Pass<"ditc-fuse-maps", "::mlir::func::FuncOp"> {
   let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
 }
 
+def MarkInvariant : Pass<"ditc-mark-invariant", "::mlir::func::FuncOp"> {
+  let summary = "marks what gives the same result in every denoising step";
+}
+
 def RecogniseNorms : Pass<"ditc-recognise-norms", "::mlir::func::FuncOp"> {
   let summary = "spelled-out RMSNorms become dit.norm";
   let dependentDialects = ["::ditc::dit::DitDialect"];

@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
   ditc::registerFuseMaps();
   ditc::registerLegalizeForHost();
   ditc::registerLowerToPlan();
+  ditc::registerMarkInvariant();
   ditc::registerPlanMemory();
   ditc::registerRecogniseNorms();
   ditc::registerSinkConcats();

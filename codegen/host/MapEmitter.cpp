@@ -16,7 +16,6 @@
 #include "codegen/host/StridedLoops.h"
 
 #include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/MDBuilder.h"
 
 namespace ditc {
 namespace {

@@ -31,13 +31,17 @@ struct Operand {
 
 static Operand operand(OpContext &ctx, std::string_view name) {
   if (std::optional<std::complex<double>> number = ctx.complexNumber(name))
-    return {tabulate(ctx.emit, RankedTensorType::get({2}, partType(ctx)), [&](int64_t i) { return i == 0 ? number->real() : number->imag(); }), true};
+    return {tabulate(ctx.emit, RankedTensorType::get({2}, partType(ctx)),
+                     [&](int64_t i) { return i == 0 ? number->real() : number->imag(); }),
+            true};
   return {ctx.emit.cast(ctx.tensorOrScalar(name), partType(ctx)), ctx.isComplex(name)};
 }
 
 /// With an imaginary part of 0 when it is real.
 static Value widened(OpContext &ctx, Operand x) {
-  return x.complex ? x.value : pair(ctx.emit, x.value, ctx.emit.full(Emit::shapeOf(x.value), Emit::elementOf(x.value), Scalar::of(0.0)));
+  return x.complex ? x.value
+                   : pair(ctx.emit, x.value,
+                          ctx.emit.full(Emit::shapeOf(x.value), Emit::elementOf(x.value), Scalar::of(0.0)));
 }
 
 static Value complexTensor(OpContext &ctx, std::string_view name) {
@@ -57,25 +61,30 @@ static Value product(OpContext &ctx, Operand x, Operand y) {
   Value a = re(emit, x.value), b = im(emit, x.value), c = re(emit, y.value), d = im(emit, y.value);
   using Builder = ImplicitLocOpBuilder;
   Value real = emit.map({a, b, c, d}, partType(ctx), [](Builder &body, ValueRange v) -> Value {
-    return arith::SubFOp::create(body, arith::MulFOp::create(body, v[0], v[2]), arith::MulFOp::create(body, v[1], v[3]));
+    return arith::SubFOp::create(body, arith::MulFOp::create(body, v[0], v[2]),
+                                 arith::MulFOp::create(body, v[1], v[3]));
   });
   Value imaginary = emit.map({a, b, c, d}, partType(ctx), [](Builder &body, ValueRange v) -> Value {
-    return arith::AddFOp::create(body, arith::MulFOp::create(body, v[0], v[3]), arith::MulFOp::create(body, v[1], v[2]));
+    return arith::AddFOp::create(body, arith::MulFOp::create(body, v[0], v[3]),
+                                 arith::MulFOp::create(body, v[1], v[2]));
   });
   return pair(emit, real, imaginary);
 }
 
 static Value conjugated(OpContext &ctx, Value value) {
-  Value signs = tabulate(ctx.emit, RankedTensorType::get({2}, Emit::elementOf(value)), [](int64_t i) { return i == 0 ? 1.0 : -1.0; });
+  Value signs = tabulate(ctx.emit, RankedTensorType::get({2}, Emit::elementOf(value)),
+                         [](int64_t i) { return i == 0 ? 1.0 : -1.0; });
   return ctx.emit.mul(value, signs, Emit::elementOf(value));
 }
 
 /// re² + im².
 static Value squaredLength(OpContext &ctx, Value value) {
   Type part = Emit::elementOf(value);
-  return ctx.emit.map({re(ctx.emit, value), im(ctx.emit, value)}, part, [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    return arith::AddFOp::create(body, arith::MulFOp::create(body, v[0], v[0]), arith::MulFOp::create(body, v[1], v[1]));
-  });
+  return ctx.emit.map({re(ctx.emit, value), im(ctx.emit, value)}, part,
+                      [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+                        return arith::AddFOp::create(body, arith::MulFOp::create(body, v[0], v[0]),
+                                                     arith::MulFOp::create(body, v[1], v[1]));
+                      });
 }
 
 static Value quotient(OpContext &ctx, Operand x, Operand y) {
@@ -120,12 +129,14 @@ static Results power(OpContext &ctx) {
 //===-- Polar form --------------------------------------------------------------------------------===//
 
 template <typename Op> static Value unary(Emit &emit, Value value) {
-  return emit.map(value, Emit::elementOf(value), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value { return Op::create(body, v[0]); });
+  return emit.map(value, Emit::elementOf(value),
+                  [](ImplicitLocOpBuilder &body, ValueRange v) -> Value { return Op::create(body, v[0]); });
 }
 
 static Value fromPolar(OpContext &ctx, Value length, Value angle) {
   Emit &emit = ctx.emit;
-  return pair(emit, emit.mul(length, unary<math::CosOp>(emit, angle), partType(ctx)), emit.mul(length, unary<math::SinOp>(emit, angle), partType(ctx)));
+  return pair(emit, emit.mul(length, unary<math::CosOp>(emit, angle), partType(ctx)),
+              emit.mul(length, unary<math::SinOp>(emit, angle), partType(ctx)));
 }
 
 static Results polar(OpContext &ctx) { return {fromPolar(ctx, ctx.tensor("abs"), ctx.tensor("angle"))}; }
@@ -135,13 +146,15 @@ static Results exponential(OpContext &ctx) {
   return {fromPolar(ctx, unary<math::ExpOp>(ctx.emit, re(ctx.emit, self)), im(ctx.emit, self))};
 }
 
-static Results absolute(OpContext &ctx) { return {unary<math::SqrtOp>(ctx.emit, squaredLength(ctx, complexTensor(ctx, "self")))}; }
+static Results absolute(OpContext &ctx) {
+  return {unary<math::SqrtOp>(ctx.emit, squaredLength(ctx, complexTensor(ctx, "self")))};
+}
 
 static Results angle(OpContext &ctx) {
   Value self = complexTensor(ctx, "self");
-  return {ctx.emit.map({im(ctx.emit, self), re(ctx.emit, self)}, partType(ctx), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    return math::Atan2Op::create(body, v[0], v[1]);
-  })};
+  return {ctx.emit.map(
+      {im(ctx.emit, self), re(ctx.emit, self)}, partType(ctx),
+      [](ImplicitLocOpBuilder &body, ValueRange v) -> Value { return math::Atan2Op::create(body, v[0], v[1]); })};
 }
 
 //===-- Between real and complex ------------------------------------------------------------------===//

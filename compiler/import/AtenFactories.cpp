@@ -33,7 +33,8 @@ Value tabulate(Emit &emit, RankedTensorType type, llvm::function_ref<double(int6
     }
     std::memcpy(value.bytes->data() + i * unit, &bits, unit); // little endian: the low bytes come first
   }
-  return emit.constant(elementsOf(type, ArrayRef<char>(reinterpret_cast<const char *>(value.bytes->data()), value.bytes->size())));
+  return emit.constant(
+      elementsOf(type, ArrayRef<char>(reinterpret_cast<const char *>(value.bytes->data()), value.bytes->size())));
 }
 
 std::optional<std::vector<int64_t>> constantIntegers(const OpContext &ctx, std::string_view name) {
@@ -53,7 +54,8 @@ static Value filled(OpContext &ctx, Scalar number) {
   RankedTensorType type = ctx.resultType();
   if (!ctx.resultIsComplex() || number.number == 0)
     return ctx.emit.full(type.getShape(), type.getElementType(), number);
-  Value pair = tabulate(ctx.emit, RankedTensorType::get({2}, type.getElementType()), [&](int64_t i) { return i == 0 ? number.number : 0; });
+  Value pair = tabulate(ctx.emit, RankedTensorType::get({2}, type.getElementType()),
+                        [&](int64_t i) { return i == 0 ? number.number : 0; });
   return ctx.emit.expand(pair, type.getShape());
 }
 
@@ -84,7 +86,8 @@ static Results arange(OpContext &ctx) {
 
 /// torch's formula, in the arithmetic of T: from both ends towards the middle.
 template <typename T> static Value linspaceIn(OpContext &ctx, double from, double to, int64_t steps) {
-  T start = static_cast<T>(from), end = static_cast<T>(to), step = steps > 1 ? (end - start) / static_cast<T>(steps - 1) : T(0);
+  T start = static_cast<T>(from), end = static_cast<T>(to),
+    step = steps > 1 ? (end - start) / static_cast<T>(steps - 1) : T(0);
   return tabulate(ctx.emit, ctx.resultType(), [&](int64_t i) -> double {
     return i < steps / 2 ? start + step * static_cast<T>(i) : end - step * static_cast<T>(steps - i - 1);
   });

@@ -44,10 +44,13 @@ static void appendMask(OpContext &ctx, const dit::TensorValue &mask, int64_t dim
       positions[d].push_back(rest % shape[d]);
   }
   for (size_t d = 0; d < shape.size(); ++d)
-    indices.push_back({dim + static_cast<int64_t>(d), ctx.emit.integers({static_cast<int64_t>(positions[d].size())}, positions[d])});
+    indices.push_back(
+        {dim + static_cast<int64_t>(d), ctx.emit.integers({static_cast<int64_t>(positions[d].size())}, positions[d])});
 }
 
-static bool isMask(Value index) { return Emit::elementOf(index).isInteger(1) || Emit::elementOf(index).isUnsignedInteger(8); }
+static bool isMask(Value index) {
+  return Emit::elementOf(index).isInteger(1) || Emit::elementOf(index).isUnsignedInteger(8);
+}
 
 static Indexing indexingOf(OpContext &ctx, Value self) {
   Indexing result;
@@ -116,14 +119,17 @@ static Value linearIndex(OpContext &ctx, const Indexing &indexing, Value self) {
     return positions[0];
   for (size_t i = positions.size() - 1; i-- > 0;)
     strides[i] = strides[i + 1] * Emit::shapeOf(self)[indexing.indices[i + 1].dim];
-  return ctx.emit.map(positions, ctx.emit.builder().getI64Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    Value sum;
-    for (auto [position, stride] : llvm::zip(v, strides)) {
-      Value term = stride == 1 ? Value(position) : Value(arith::MulIOp::create(body, position, Emit::scalar(body, position.getType(), Scalar::of(stride))));
-      sum = sum ? Value(arith::AddIOp::create(body, sum, term)) : term;
-    }
-    return sum;
-  });
+  return ctx.emit.map(
+      positions, ctx.emit.builder().getI64Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+        Value sum;
+        for (auto [position, stride] : llvm::zip(v, strides)) {
+          Value term = stride == 1 ? Value(position)
+                                   : Value(arith::MulIOp::create(
+                                         body, position, Emit::scalar(body, position.getType(), Scalar::of(stride))));
+          sum = sum ? Value(arith::AddIOp::create(body, sum, term)) : term;
+        }
+        return sum;
+      });
 }
 
 /// Rows by an index that is a constant vector may turn out to be a slice.
@@ -156,10 +162,11 @@ static Value putByMask(OpContext &ctx, Value self, Value mask, Value value) {
     value = ctx.emit.squeeze(value, 0);
   if (Emit::rankOf(value) > rest)
     fail("writes different values by a boolean index, so that an order depends on data; use where");
-  return ctx.emit.map({ctx.emit.view(mask, shape), self, value}, ctx.resultElement(), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    Value condition = Emit::convert(body, v[0], body.getI1Type());
-    return arith::SelectOp::create(body, condition, v[2], v[1]);
-  });
+  return ctx.emit.map({ctx.emit.view(mask, shape), self, value}, ctx.resultElement(),
+                      [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+                        Value condition = Emit::convert(body, v[0], body.getI1Type());
+                        return arith::SelectOp::create(body, condition, v[2], v[1]);
+                      });
 }
 
 static Results indexPut(OpContext &ctx) {
@@ -183,7 +190,8 @@ static Results indexPut(OpContext &ctx) {
   for (auto [i, from] : llvm::enumerate(front))
     back[from] = i;
   Value flat = ctx.emit.view(linear, {Emit::typeOf(linear).getNumElements()});
-  Value written = ctx.emit.scatter(ctx.emit.permute(table, front), flat, ctx.emit.permute(updates, front), ctx.flag("accumulate", false));
+  Value written = ctx.emit.scatter(ctx.emit.permute(table, front), flat, ctx.emit.permute(updates, front),
+                                   ctx.flag("accumulate", false));
   // Back to the shape and order of self.
   SmallVector<int64_t> permuted, inverse(indexing.order.size());
   for (auto [i, from] : llvm::enumerate(indexing.order)) {
@@ -213,7 +221,8 @@ static Value writeRows(OpContext &ctx, Value base, Value indices, Value rows, in
       front.push_back(i);
   for (auto [i, from] : llvm::enumerate(front))
     back[from] = i;
-  return ctx.emit.permute(ctx.emit.scatter(ctx.emit.permute(base, front), indices, ctx.emit.permute(rows, front), add), back);
+  return ctx.emit.permute(ctx.emit.scatter(ctx.emit.permute(base, front), indices, ctx.emit.permute(rows, front), add),
+                          back);
 }
 
 static Results indexWrite(OpContext &ctx, bool add) {
@@ -225,14 +234,16 @@ static Results indexWrite(OpContext &ctx, bool add) {
   Value rows;
   if (ctx.has("source"))
     rows = ctx.emit.cast(ctx.tensor("source"), ctx.resultElement());
-  else if (std::optional<Scalar> fill = ctx.has("value") && !ctx.isTensor("value") ? ctx.optionalScalar("value") : std::nullopt)
+  else if (std::optional<Scalar> fill =
+               ctx.has("value") && !ctx.isTensor("value") ? ctx.optionalScalar("value") : std::nullopt)
     rows = ctx.emit.full({}, ctx.resultElement(), *fill);
   else
     rows = ctx.emit.cast(ctx.tensor("value"), ctx.resultElement());
   double alpha = ctx.number("alpha", 1);
   if (alpha != 1)
     rows = ctx.emit.mul(rows, alpha);
-  return {writeRows(ctx, self, wrapIndex(ctx, index, Emit::shapeOf(self)[dim]), ctx.emit.expand(rows, shape), dim, add)};
+  return {
+      writeRows(ctx, self, wrapIndex(ctx, index, Emit::shapeOf(self)[dim]), ctx.emit.expand(rows, shape), dim, add)};
 }
 
 std::vector<OpRow> atenIndexing() {

@@ -107,7 +107,8 @@ static Results padSequence(OpContext &ctx) {
     high[0] = length - Emit::shapeOf(value)[0];
     if (ctx.text("padding_side", "right") == "left")
       std::swap(low, high);
-    value = ctx.emit.unsqueeze(ctx.emit.pad(value, low, high, Scalar::of(ctx.number("padding_value", 0))), batchFirst ? 0 : 1);
+    value = ctx.emit.unsqueeze(ctx.emit.pad(value, low, high, Scalar::of(ctx.number("padding_value", 0))),
+                               batchFirst ? 0 : 1);
   }
   return {ctx.emit.concat(values, batchFirst ? 0 : 1)};
 }
@@ -128,18 +129,12 @@ static Results meshgrid(OpContext &ctx) {
 std::vector<OpRow> atenJoins() {
   using enum Aliasing;
   return {
-      {"aten.cat.default", cat, Fresh, true},
-      {"aten.concat.default", cat, Fresh, true},
-      {"aten.concatenate.default", cat, Fresh, true},
-      {"aten.stack.default", stack, Fresh, true},
-      {"aten.hstack.default", hstack, Fresh, true},
-      {"aten.vstack.default", vstack, Fresh, true},
-      {"aten.dstack.default", dstack, Fresh, true},
-      {"aten.column_stack.default", columnStack},
-      {"aten.block_diag.default", blockDiag},
-      {"aten.cartesian_prod.default", cartesianProduct},
-      {"aten.pad_sequence.default", padSequence},
-      {"aten.meshgrid.default", meshgrid},
+      {"aten.cat.default", cat, Fresh, true},         {"aten.concat.default", cat, Fresh, true},
+      {"aten.concatenate.default", cat, Fresh, true}, {"aten.stack.default", stack, Fresh, true},
+      {"aten.hstack.default", hstack, Fresh, true},   {"aten.vstack.default", vstack, Fresh, true},
+      {"aten.dstack.default", dstack, Fresh, true},   {"aten.column_stack.default", columnStack},
+      {"aten.block_diag.default", blockDiag},         {"aten.cartesian_prod.default", cartesianProduct},
+      {"aten.pad_sequence.default", padSequence},     {"aten.meshgrid.default", meshgrid},
       {"aten.meshgrid.indexing", meshgrid},
   };
 }

@@ -17,12 +17,15 @@ using Results = std::vector<Value>;
 static Results triangle(OpContext &ctx, arith::CmpIPredicate keep) {
   Value self = ctx.tensor("self");
   int64_t rank = Emit::rankOf(self), diagonal = ctx.integer("diagonal", 0);
-  Value rows = iota(ctx.emit, Emit::shapeOf(self)[rank - 2], rank - 2, rank), columns = iota(ctx.emit, Emit::shapeOf(self)[rank - 1], rank - 1, rank);
-  return {ctx.emit.map({self, rows, columns}, Emit::elementOf(self), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    Value offset = arith::SubIOp::create(body, v[2], v[1]);
-    Value kept = arith::CmpIOp::create(body, keep, offset, Emit::scalar(body, offset.getType(), Scalar::of(diagonal)));
-    return arith::SelectOp::create(body, kept, v[0], Emit::scalar(body, v[0].getType(), Scalar::of(int64_t{0})));
-  })};
+  Value rows = iota(ctx.emit, Emit::shapeOf(self)[rank - 2], rank - 2, rank),
+        columns = iota(ctx.emit, Emit::shapeOf(self)[rank - 1], rank - 1, rank);
+  return {ctx.emit.map(
+      {self, rows, columns}, Emit::elementOf(self), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+        Value offset = arith::SubIOp::create(body, v[2], v[1]);
+        Value kept =
+            arith::CmpIOp::create(body, keep, offset, Emit::scalar(body, offset.getType(), Scalar::of(diagonal)));
+        return arith::SelectOp::create(body, kept, v[0], Emit::scalar(body, v[0].getType(), Scalar::of(int64_t{0})));
+      })};
 }
 
 /// The vectors in the last dimension as diagonals of matrices of zeros, which are the last two dimensions.
@@ -35,14 +38,16 @@ static Value diagonalMatrix(Emit &emit, Value self, int64_t offset) {
   Value rows = iota(emit, size, rank - 2, rank), columns = iota(emit, size, rank - 1, rank);
   return emit.map({line, rows, columns}, Emit::elementOf(self), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
     Value distance = arith::SubIOp::create(body, v[2], v[1]);
-    Value kept = arith::CmpIOp::create(body, arith::CmpIPredicate::eq, distance, Emit::scalar(body, distance.getType(), Scalar::of(offset)));
+    Value kept = arith::CmpIOp::create(body, arith::CmpIPredicate::eq, distance,
+                                       Emit::scalar(body, distance.getType(), Scalar::of(offset)));
     return arith::SelectOp::create(body, kept, v[0], Emit::scalar(body, v[0].getType(), Scalar::of(int64_t{0})));
   });
 }
 
 static Results diagEmbed(OpContext &ctx) {
   Value matrix = diagonalMatrix(ctx.emit, ctx.tensor("self"), ctx.integer("offset", 0));
-  int64_t rank = Emit::rankOf(matrix), rowDim = dimArgument(ctx, "dim1", -2, rank), columnDim = dimArgument(ctx, "dim2", -1, rank);
+  int64_t rank = Emit::rankOf(matrix), rowDim = dimArgument(ctx, "dim1", -2, rank),
+          columnDim = dimArgument(ctx, "dim2", -1, rank);
   SmallVector<int64_t> order;
   for (int64_t i = 0, next = 0; i < rank; ++i)
     order.push_back(i == rowDim ? rank - 2 : i == columnDim ? rank - 1 : next++);
@@ -59,8 +64,26 @@ static Results diag(OpContext &ctx) {
 static Results oneHot(OpContext &ctx) {
   int64_t classes = ctx.resultType().getShape().back(), rank = ctx.resultType().getRank();
   Value indices = ctx.emit.unsqueeze(ctx.tensor("self"), -1);
-  return {ctx.emit.map({indices, iota(ctx.emit, classes, rank - 1, rank)}, ctx.resultElement(), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    return arith::CmpIOp::create(body, arith::CmpIPredicate::eq, v[0], v[1]);
+  return {ctx.emit.map({indices, iota(ctx.emit, classes, rank - 1, rank)}, ctx.resultElement(),
+                       [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+                         return arith::CmpIOp::create(body, arith::CmpIPredicate::eq, v[0], v[1]);
+                       })};
+}
+
+/// Elements of source, one behind the other, where the mask is set: a running count says which is next.
+static Results maskedScatter(OpContext &ctx) {
+  Emit &emit = ctx.emit;
+  Value self = ctx.tensor("self"), source = ctx.tensor("source");
+  int64_t count = ctx.resultType().getNumElements();
+  Value shaped = emit.expand(ctx.tensor("mask"), ctx.resultType().getShape());
+  Value flat = emit.cast(emit.view(shaped, {count}), emit.builder().getI64Type());
+  Value counted = dit::ScanOp::create(emit.builder(), flat.getType(), flat, dit::ReduceKind::Sum, 0);
+  Value next = emit.sub(counted, emit.full({}, emit.builder().getI64Type(), Scalar::of(int64_t{1})));
+  Value taken =
+      emit.gather(emit.view(source, {Emit::typeOf(source).getNumElements()}), next, 0); // -1 is clamped, and not chosen
+  SmallVector<Value> operands{shaped, emit.view(taken, ctx.resultType().getShape()), self};
+  return {emit.map(operands, ctx.resultElement(), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+    return arith::SelectOp::create(body, Emit::convert(body, v[0], body.getI1Type()), v[1], v[2]);
   })};
 }
 
@@ -70,7 +93,9 @@ static Results isIn(OpContext &ctx) {
   Value others = ctx.tensorOrScalar(ctx.has("test_elements") ? "test_elements" : "test_element");
   bool invert = ctx.flag("invert", false);
   Emit &emit = ctx.emit;
-  Type compare = isa<FloatType>(Emit::elementOf(elements)) || isa<FloatType>(Emit::elementOf(others)) ? Type(emit.builder().getF64Type()) : Type(emit.builder().getI64Type());
+  Type compare = isa<FloatType>(Emit::elementOf(elements)) || isa<FloatType>(Emit::elementOf(others))
+                     ? Type(emit.builder().getF64Type())
+                     : Type(emit.builder().getI64Type());
   SmallVector<Value> operands{emit.unsqueeze(elements, -1), emit.view(others, {Emit::typeOf(others).getNumElements()})};
   Value equal = emit.map(operands, emit.builder().getI1Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
     Value x = Emit::convert(body, v[0], compare), y = Emit::convert(body, v[1], compare);
@@ -91,14 +116,19 @@ static Value countBefore(OpContext &ctx, Value values, Value boundaries, bool ri
   if (Emit::rankOf(boundaries) != 1)
     fail("boundaries of rank {} are not supported, only 1", Emit::rankOf(boundaries));
   Emit &emit = ctx.emit;
-  Type compare = isa<FloatType>(Emit::elementOf(values)) || isa<FloatType>(Emit::elementOf(boundaries)) ? Type(emit.builder().getF64Type()) : Type(emit.builder().getI64Type());
-  Value before = emit.map({emit.unsqueeze(values, -1), boundaries}, emit.builder().getI64Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    Value x = Emit::convert(body, v[0], compare), bound = Emit::convert(body, v[1], compare);
-    if (isa<FloatType>(compare)) // NaN sorts behind all boundaries
-      return arith::CmpFOp::create(body, right ? arith::CmpFPredicate::ULE : arith::CmpFPredicate::ULT, bound, x);
-    return arith::CmpIOp::create(body, right ? arith::CmpIPredicate::sle : arith::CmpIPredicate::slt, bound, x);
-  });
-  return emit.cast(emit.reduce(dit::ReduceKind::Sum, before, {-1}, /*keepDims=*/false, emit.builder().getI64Type()), ctx.resultElement());
+  Type compare = isa<FloatType>(Emit::elementOf(values)) || isa<FloatType>(Emit::elementOf(boundaries))
+                     ? Type(emit.builder().getF64Type())
+                     : Type(emit.builder().getI64Type());
+  Value before = emit.map(
+      {emit.unsqueeze(values, -1), boundaries}, emit.builder().getI64Type(),
+      [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+        Value x = Emit::convert(body, v[0], compare), bound = Emit::convert(body, v[1], compare);
+        if (isa<FloatType>(compare)) // NaN sorts behind all boundaries
+          return arith::CmpFOp::create(body, right ? arith::CmpFPredicate::ULE : arith::CmpFPredicate::ULT, bound, x);
+        return arith::CmpIOp::create(body, right ? arith::CmpIPredicate::sle : arith::CmpIPredicate::slt, bound, x);
+      });
+  return emit.cast(emit.reduce(dit::ReduceKind::Sum, before, {-1}, /*keepDims=*/false, emit.builder().getI64Type()),
+                   ctx.resultElement());
 }
 
 static Results bucketize(OpContext &ctx) {
@@ -134,6 +164,7 @@ std::vector<OpRow> atenMasks() {
       {"aten.triu.default", [](OpContext &ctx) { return triangle(ctx, arith::CmpIPredicate::sge); }},
       {"aten.diag_embed.default", diagEmbed},
       {"aten.one_hot.default", oneHot},
+      {"aten.masked_scatter.default", maskedScatter},
       {"aten.isin.Tensor_Tensor", isIn},
       {"aten.isin.Tensor_Scalar", isIn},
       {"aten.isin.Scalar_Tensor", isIn},

@@ -19,7 +19,8 @@ struct Windows {
   int64_t count[2]; ///< windows along each dimension
 
   Windows(const OpContext &ctx, int64_t height, int64_t width)
-      : kernel(ctx.integers("kernel_size")), dilation(ctx.integers("dilation")), padding(ctx.integers("padding")), stride(ctx.integers("stride")) {
+      : kernel(ctx.integers("kernel_size")), dilation(ctx.integers("dilation")), padding(ctx.integers("padding")),
+        stride(ctx.integers("stride")) {
     for (std::vector<int64_t> *list : {&kernel, &dilation, &padding, &stride})
       list->resize(2, list->empty() ? 1 : list->front());
     int64_t size[2] = {height, width};
@@ -54,7 +55,8 @@ static Results im2col(OpContext &ctx) {
   Value padded = emit.pad(image, amounts, amounts, Scalar::of(int64_t{0}));
   Value rows = emit.gather(padded, windows.positions(0), 2);
   Value all = emit.gather(rows, windows.positions(1), 3);
-  Value split = emit.view(all, {shape[0], shape[1], windows.kernel[0], windows.count[0], windows.kernel[1], windows.count[1]});
+  Value split =
+      emit.view(all, {shape[0], shape[1], windows.kernel[0], windows.count[0], windows.kernel[1], windows.count[1]});
   return {emit.view(emit.permute(split, {0, 1, 2, 4, 3, 5}), ctx.resultType().getShape())};
 }
 
@@ -76,7 +78,8 @@ static Results col2im(OpContext &ctx) {
           targets.push_back(windows.position(0, i, y) * width + windows.position(1, j, x));
   Value updates = emit.permute(emit.view(columns, {batch, channels, taps * places}), {2, 0, 1});
   Value base = emit.full({height * width, batch, channels}, Emit::elementOf(columns), Scalar::of(int64_t{0}));
-  Value sums = emit.scatter(base, emit.integers({static_cast<int64_t>(targets.size())}, targets), updates, /*add=*/true);
+  Value sums =
+      emit.scatter(base, emit.integers({static_cast<int64_t>(targets.size())}, targets), updates, /*add=*/true);
   Value image = emit.view(emit.permute(sums, {1, 2, 0}), {batch, channels, height, width});
   image = emit.slice(image, 2, windows.padding[0], height - windows.padding[0]);
   image = emit.slice(image, 3, windows.padding[1], width - windows.padding[1]);

@@ -138,7 +138,9 @@ static Results pad(OpContext &ctx) {
   return {padByMode(ctx, amounts, mode)};
 }
 
-static Results constantPad(OpContext &ctx) { return {padConstant(ctx, ctx.integers("pad"), ctx.scalar("value", Scalar::of(0.0)))}; }
+static Results constantPad(OpContext &ctx) {
+  return {padConstant(ctx, ctx.integers("pad"), ctx.scalar("value", Scalar::of(0.0)))};
+}
 static Results reflectionPad(OpContext &ctx) { return {padByMode(ctx, ctx.integers("padding"), "reflect")}; }
 static Results replicationPad(OpContext &ctx) { return {padByMode(ctx, ctx.integers("padding"), "replicate")}; }
 
@@ -197,7 +199,8 @@ static Results rot90(OpContext &ctx) {
 static Results pixelShuffle(OpContext &ctx) {
   Value self = ctx.tensor("self");
   int64_t r = ctx.integer("upscale_factor"), rank = Emit::rankOf(self);
-  SmallVector<int64_t> split(Emit::shapeOf(self).drop_back(3)), order = llvm::to_vector(llvm::seq<int64_t>(0, rank - 3));
+  SmallVector<int64_t> split(Emit::shapeOf(self).drop_back(3)),
+      order = llvm::to_vector(llvm::seq<int64_t>(0, rank - 3));
   ArrayRef<int64_t> image = Emit::shapeOf(self).take_back(3);
   split.append({image[0] / (r * r), r, r, image[1], image[2]});
   for (int64_t dim : {0, 3, 1, 4, 2})
@@ -208,7 +211,8 @@ static Results pixelShuffle(OpContext &ctx) {
 static Results pixelUnshuffle(OpContext &ctx) {
   Value self = ctx.tensor("self");
   int64_t r = ctx.integer("downscale_factor"), rank = Emit::rankOf(self);
-  SmallVector<int64_t> split(Emit::shapeOf(self).drop_back(3)), order = llvm::to_vector(llvm::seq<int64_t>(0, rank - 3));
+  SmallVector<int64_t> split(Emit::shapeOf(self).drop_back(3)),
+      order = llvm::to_vector(llvm::seq<int64_t>(0, rank - 3));
   ArrayRef<int64_t> image = Emit::shapeOf(self).take_back(3);
   split.append({image[0], image[1] / r, r, image[2] / r, r});
   for (int64_t dim : {0, 2, 4, 1, 3})
@@ -230,7 +234,9 @@ static Results channelShuffle(OpContext &ctx) {
 static Results sliceScatter(OpContext &ctx) {
   Value self = ctx.tensor("self");
   int64_t dim = dimArgument(ctx, "dim", 0, torchRank(ctx, "self", self)), size = Emit::shapeOf(self)[dim];
-  auto clamp = [size](int64_t position) { return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size); };
+  auto clamp = [size](int64_t position) {
+    return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size);
+  };
   int64_t start = clamp(ctx.integer("start", 0)), end = clamp(ctx.integer("end", std::numeric_limits<int64_t>::max()));
   int64_t step = ctx.integer("step", 1);
   SmallVector<int64_t> shape(Emit::shapeOf(self));

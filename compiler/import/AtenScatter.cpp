@@ -26,18 +26,24 @@ static Value flatPositions(OpContext &ctx, Value index, ArrayRef<int64_t> sizes,
       strides.push_back(stride);
     }
   }
-  return ctx.emit.map(operands, ctx.emit.builder().getI64Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    Value sum;
-    for (auto [coordinate, factor] : llvm::zip(v, strides)) {
-      Value term = factor == 1 ? Value(coordinate) : Value(arith::MulIOp::create(body, coordinate, Emit::scalar(body, coordinate.getType(), Scalar::of(factor))));
-      sum = sum ? Value(arith::AddIOp::create(body, sum, term)) : term;
-    }
-    return sum;
-  });
+  return ctx.emit.map(
+      operands, ctx.emit.builder().getI64Type(), [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+        Value sum;
+        for (auto [coordinate, factor] : llvm::zip(v, strides)) {
+          Value term = factor == 1
+                           ? Value(coordinate)
+                           : Value(arith::MulIOp::create(body, coordinate,
+                                                         Emit::scalar(body, coordinate.getType(), Scalar::of(factor))));
+          sum = sum ? Value(arith::AddIOp::create(body, sum, term)) : term;
+        }
+        return sum;
+      });
 }
 
 /// The elements that torch counts as one dimension; parts of complex numbers stay behind.
-static Value flattened(OpContext &ctx, std::string_view name, Value value) { return mergeDims(ctx.emit, value, 0, torchRank(ctx, name, value)); }
+static Value flattened(OpContext &ctx, std::string_view name, Value value) {
+  return mergeDims(ctx.emit, value, 0, torchRank(ctx, name, value));
+}
 
 static Value gatherAlong(OpContext &ctx, Value self, Value index, int64_t dim) {
   int64_t rank = torchRank(ctx, "self", self);
@@ -60,7 +66,8 @@ static Results take(OpContext &ctx) {
 static Results takeAlongDim(OpContext &ctx) {
   Value self = ctx.tensor("self"), indices = ctx.tensor("indices");
   if (!ctx.has("dim"))
-    return {ctx.emit.gather(flattened(ctx, "self", self), ctx.emit.view(indices, {Emit::typeOf(indices).getNumElements()}), 0)};
+    return {ctx.emit.gather(flattened(ctx, "self", self),
+                            ctx.emit.view(indices, {Emit::typeOf(indices).getNumElements()}), 0)};
   int64_t rank = torchRank(ctx, "self", self), dim = dimArgument(ctx, "dim", 0, rank);
   SmallVector<int64_t> selfShape(Emit::shapeOf(self)), indexShape(Emit::shapeOf(indices));
   for (int64_t i = 0; i < rank; ++i)
@@ -136,12 +143,14 @@ static Value scatterReduced(OpContext &ctx, const std::string &name) {
   index = emit.unsqueeze(emit.pad(index, low, high, Scalar::of(int64_t{-1})), dim);
   updates = emit.unsqueeze(emit.pad(updates, low, high, Scalar::of(int64_t{0})), dim);
   Value places = iota(emit, Emit::shapeOf(self)[dim], dim, rank + 1);
-  Value hits = emit.map({index, places}, emit.builder().getI1Type(), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
-    return arith::CmpIOp::create(body, arith::CmpIPredicate::eq, v[0], v[1]);
-  });
+  Value hits =
+      emit.map({index, places}, emit.builder().getI1Type(), [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
+        return arith::CmpIOp::create(body, arith::CmpIPredicate::eq, v[0], v[1]);
+      });
   dit::ReduceKind kind = reductionOf(name);
   Type element = ctx.resultElement();
-  Value reduced = reduceHits(emit, hits, updates, kind, dim), count = emit.reduce(dit::ReduceKind::Sum, hits, {dim + 1}, /*keepDims=*/false, element);
+  Value reduced = reduceHits(emit, hits, updates, kind, dim),
+        count = emit.reduce(dit::ReduceKind::Sum, hits, {dim + 1}, /*keepDims=*/false, element);
   if (ctx.flag("include_self", true)) {
     SmallVector<Value> pair{emit.unsqueeze(self, dim), emit.unsqueeze(reduced, dim)};
     reduced = emit.reduce(kind, emit.concat(pair, dim), {dim}, /*keepDims=*/false, element);
@@ -168,7 +177,8 @@ static Results put(OpContext &ctx) {
   Value index = mergeDims(ctx.emit, ctx.tensor("index"), 0, Emit::rankOf(ctx.tensor("index")));
   Value source = ctx.emit.cast(ctx.tensor("source"), ctx.resultElement());
   source = ctx.emit.view(source, {Emit::typeOf(source).getNumElements()});
-  Value written = ctx.emit.scatter(flat, wrapIndex(ctx, index, Emit::shapeOf(flat)[0]), source, ctx.flag("accumulate", false));
+  Value written =
+      ctx.emit.scatter(flat, wrapIndex(ctx, index, Emit::shapeOf(flat)[0]), source, ctx.flag("accumulate", false));
   return {ctx.emit.view(written, Emit::shapeOf(self))};
 }
 

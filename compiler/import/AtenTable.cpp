@@ -12,7 +12,8 @@ namespace ditc {
 
 static std::vector<OpRow> allRealRows() {
   std::vector<OpRow> rows;
-  for (auto part : {atenPointwise, atenViews, atenCasts, atenJoins, atenRearrange, atenFactories, atenIndexing, atenScatter, atenMasks, atenPatches, atenReductions, atenMatmul, atenNorms, atenConv})
+  for (auto part : {atenPointwise, atenViews, atenCasts, atenJoins, atenRearrange, atenFactories, atenIndexing,
+                    atenScatter, atenMasks, atenPatches, atenReductions, atenMatmul, atenNorms, atenConv})
     for (OpRow &row : part())
       rows.push_back(std::move(row));
   return rows;
@@ -119,11 +120,13 @@ static std::string_view atenName(std::string_view target) {
 }
 
 std::string refusalOf(std::string_view target) {
-  static constexpr std::string_view kRandom[] = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli",
-                                                 "bernoulli_", "normal", "normal_", "normal_functional", "uniform", "uniform_", "multinomial",
-                                                 "exponential_", "random_", "poisson", "alpha_dropout", "feature_dropout"};
-  static constexpr std::string_view kShapeFromData[] = {"nonzero", "nonzero_numpy", "masked_select", "unique", "_unique", "_unique2", "unique_dim",
-                                                        "unique_consecutive", "unique_dim_consecutive", "bincount", "nonzero_static"};
+  static constexpr std::string_view kRandom[] = {
+      "rand",        "randn",        "randint", "randperm", "rand_like",         "randn_like",     "randint_like",
+      "bernoulli",   "bernoulli_",   "normal",  "normal_",  "normal_functional", "uniform",        "uniform_",
+      "multinomial", "exponential_", "random_", "poisson",  "alpha_dropout",     "feature_dropout"};
+  static constexpr std::string_view kShapeFromData[] = {
+      "nonzero",    "nonzero_numpy",      "masked_select",          "unique",   "_unique",       "_unique2",
+      "unique_dim", "unique_consecutive", "unique_dim_consecutive", "bincount", "nonzero_static"};
   std::string_view name = atenName(target);
   if (llvm::is_contained(kRandom, name))
     return "random numbers are not supported; pass the noise as an input";

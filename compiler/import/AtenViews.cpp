@@ -148,7 +148,8 @@ Value takeDiagonal(Emit &emit, Value matrix, int64_t offset) {
   int64_t dim = merged.size() - 2, rows = merged[dim], columns = merged.pop_back_val();
   merged.back() = rows * columns;
   int64_t first = offset >= 0 ? offset : -offset * columns;
-  int64_t count = std::max<int64_t>(0, std::min(rows + std::min<int64_t>(offset, 0), columns - std::max<int64_t>(offset, 0)));
+  int64_t count =
+      std::max<int64_t>(0, std::min(rows + std::min<int64_t>(offset, 0), columns - std::max<int64_t>(offset, 0)));
   int64_t end = count == 0 ? first : first + (count - 1) * (columns + 1) + 1;
   return emit.slice(emit.view(matrix, merged), dim, first, end, columns + 1);
 }

@@ -118,7 +118,8 @@ void solve(const std::vector<Demand> &demands, SymBindings &bound) {
         continue;
       int64_t numerator = demand.value - line->offset;
       if (numerator % line->factor != 0)
-        fail("{} = {} does not fit {}: not divisible by {}", demand.place->name, demand.value, toString(*expr), std::abs(line->factor));
+        fail("{} = {} does not fit {}: not divisible by {}", demand.place->name, demand.value, toString(*expr),
+             std::abs(line->factor));
       bound[unknown] = numerator / line->factor;
       changed = true;
     }
@@ -127,7 +128,9 @@ void solve(const std::vector<Demand> &demands, SymBindings &bound) {
 
 //===-- Checks ------------------------------------------------------------------------------------===//
 
-int64_t integerOf(const SymValue &value) { return std::holds_alternative<int64_t>(value) ? std::get<int64_t>(value) : 0; }
+int64_t integerOf(const SymValue &value) {
+  return std::holds_alternative<int64_t>(value) ? std::get<int64_t>(value) : 0;
+}
 
 void checkDemands(const std::string &bucket, const std::vector<Demand> &demands, const SymBindings &bound) {
   for (const Demand &demand : demands) {
@@ -137,18 +140,21 @@ void checkDemands(const std::string &bucket, const std::vector<Demand> &demands,
       continue;
     if (!size.expr)
       fail("bucket '{}': {} is {} in the export, it cannot be {}", bucket, demand.place->name, actual, demand.value);
-    fail("bucket '{}': {} = {} contradicts the other sizes, which make it {} ({})", bucket, demand.place->name, demand.value, actual,
-         toString(*size.expr));
+    fail("bucket '{}': {} = {} contradicts the other sizes, which make it {} ({})", bucket, demand.place->name,
+         demand.value, actual, toString(*size.expr));
   }
 }
 
-void checkRanges(const std::string &bucket, const ExportedProgram &program, const std::vector<Place> &places, const SymBindings &bound) {
+void checkRanges(const std::string &bucket, const ExportedProgram &program, const std::vector<Place> &places,
+                 const SymBindings &bound) {
   for (const auto &[symbol, value] : bound) {
     auto range = program.ranges.find(symbol);
     int64_t number = integerOf(value);
-    if (range != program.ranges.end() && ((range->second.min && number < *range->second.min) || (range->second.max && number > *range->second.max)))
+    if (range != program.ranges.end() &&
+        ((range->second.min && number < *range->second.min) || (range->second.max && number > *range->second.max)))
       fail("bucket '{}': {} = {} is outside {}..{}, the range that the model was exported for", bucket, symbol, number,
-           range->second.min ? std::to_string(*range->second.min) : "", range->second.max ? std::to_string(*range->second.max) : "");
+           range->second.min ? std::to_string(*range->second.min) : "",
+           range->second.max ? std::to_string(*range->second.max) : "");
   }
   for (const Place &place : places)
     if (int64_t size = evaluateSize(place.size, bound); size < 0)
@@ -157,7 +163,8 @@ void checkRanges(const std::string &bucket, const ExportedProgram &program, cons
 
 /// "a != b" without any other comparison: what the exporter notes wherever it looked whether sizes are equal.
 bool isInequality(std::string_view guard) {
-  return guard.find("!=") != std::string_view::npos && guard.find("==") == std::string_view::npos && guard.find_first_of("<>") == std::string_view::npos;
+  return guard.find("!=") != std::string_view::npos && guard.find("==") == std::string_view::npos &&
+         guard.find_first_of("<>") == std::string_view::npos;
 }
 
 void checkGuards(Bucket &bucket, const ExportedProgram &program, const std::vector<Place> &places) {
@@ -193,7 +200,9 @@ Spec parseSpec(const std::string &text) {
   Spec spec;
   size_t colon = text.find(':');
   spec.name = text.substr(0, colon);
-  if (spec.name.empty() || !std::all_of(spec.name.begin(), spec.name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; }))
+  if (spec.name.empty() || !std::all_of(spec.name.begin(), spec.name.end(), [](unsigned char c) {
+        return std::isalnum(c) || c == '_' || c == '-' || c == '.';
+      }))
     usage("bucket '{}' needs a name of letters, digits, '_', '-' and '.': NAME:SYMBOL=VALUE,INPUT.DIM=VALUE", text);
   std::string_view rest = colon == std::string::npos ? std::string_view() : std::string_view(text).substr(colon + 1);
   while (!rest.empty()) {
@@ -234,14 +243,17 @@ Bucket resolve(const ExportedProgram &program, const Spec &spec, const std::vect
   Bucket bucket{spec.name, {}, {}};
   std::vector<Demand> demands;
   for (const Assignment &assignment : spec.assignments) {
-    auto place = std::find_if(places.begin(), places.end(), [&](const Place &candidate) { return candidate.name == assignment.key; });
+    auto place = std::find_if(places.begin(), places.end(),
+                              [&](const Place &candidate) { return candidate.name == assignment.key; });
     if (place != places.end()) {
       demands.push_back({&*place, assignment.value});
     } else if (!symbols.count(assignment.key)) {
       if (symbols.empty())
         usage("bucket '{}' sets '{}', but the sizes of the model are fixed", spec.name, assignment.key);
-      usage("bucket '{}' sets '{}', which is no symbol or input of the model; known are {}", spec.name, assignment.key, choices(places, symbols));
-    } else if (auto [known, isNew] = bucket.symbols.emplace(assignment.key, assignment.value); !isNew && integerOf(known->second) != assignment.value) {
+      usage("bucket '{}' sets '{}', which is no symbol or input of the model; known are {}", spec.name, assignment.key,
+            choices(places, symbols));
+    } else if (auto [known, isNew] = bucket.symbols.emplace(assignment.key, assignment.value);
+               !isNew && integerOf(known->second) != assignment.value) {
       usage("bucket '{}' sets '{}' twice", spec.name, assignment.key);
     }
   }
@@ -257,7 +269,8 @@ Bucket resolve(const ExportedProgram &program, const Spec &spec, const std::vect
     if (!bucket.symbols.count(symbol))
       missing.push_back(symbol);
   if (!missing.empty())
-    fail("bucket '{}' leaves {} open; the symbols of the model are: {}", spec.name, fmt::join(missing, ", "), fmt::join(describeSymbols(program), "; "));
+    fail("bucket '{}' leaves {} open; the symbols of the model are: {}", spec.name, fmt::join(missing, ", "),
+         fmt::join(describeSymbols(program), "; "));
   checkDemands(spec.name, demands, bucket.symbols);
   checkRanges(spec.name, program, places, bucket.symbols);
   checkGuards(bucket, program, places);
@@ -289,7 +302,8 @@ std::vector<std::string> describeSymbols(const ExportedProgram &program) {
     auto range = program.ranges.find(symbol);
     std::string line = symbol;
     if (range != program.ranges.end())
-      line += fmt::format(" in {}..{}", range->second.min ? std::to_string(*range->second.min) : "", range->second.max ? std::to_string(*range->second.max) : "");
+      line += fmt::format(" in {}..{}", range->second.min ? std::to_string(*range->second.min) : "",
+                          range->second.max ? std::to_string(*range->second.max) : "");
     if (auto hint = hints.find(symbol); hint != hints.end())
       line += fmt::format(" (exported with {})", integerOf(hint->second));
     std::vector<std::string> uses;
@@ -298,7 +312,9 @@ std::vector<std::string> describeSymbols(const ExportedProgram &program) {
       if (place.size.expr)
         collectSymbols(*place.size.expr, names);
       if (names.count(symbol))
-        uses.push_back(place.size.expr->function == "Symbol" ? place.name : fmt::format("{} = {}", place.name, toString(*place.size.expr)));
+        uses.push_back(place.size.expr->function == "Symbol"
+                           ? place.name
+                           : fmt::format("{} = {}", place.name, toString(*place.size.expr)));
     }
     lines.push_back(fmt::format("{}: {}", line, fmt::join(uses, ", ")));
   }

@@ -19,9 +19,12 @@ namespace ditc {
 
 Type Emit::elementType(DType dtype) {
   switch (dtype) {
-  case DType::f64: case DType::c128: return b.getF64Type();
-  case DType::f32: case DType::c64: return b.getF32Type();
-  case DType::f16: case DType::c32: return b.getF16Type();
+  case DType::f64:
+  case DType::c128: return b.getF64Type();
+  case DType::f32:
+  case DType::c64: return b.getF32Type();
+  case DType::f16:
+  case DType::c32: return b.getF16Type();
   case DType::bf16: return b.getBF16Type();
   case DType::i64: return b.getI64Type();
   case DType::i32: return b.getI32Type();
@@ -75,6 +78,14 @@ Value Emit::constant(ElementsAttr value) { return dit::ConstantOp::create(b, val
 Value Emit::full(ArrayRef<int64_t> shape, Type element, Scalar value) {
   auto type = RankedTensorType::get(shape, element);
   return constant(DenseElementsAttr::get(type, Attribute(scalarAttr(element, value))));
+}
+
+Value Emit::number(Scalar value) {
+  switch (value.kind) {
+  case Scalar::Kind::Int: return full({}, b.getI64Type(), value);
+  case Scalar::Kind::Bool: return full({}, b.getI1Type(), value);
+  default: return full({}, b.getF64Type(), value);
+  }
 }
 
 template <typename T> static Value dense(Emit &emit, ArrayRef<int64_t> shape, Type element, ArrayRef<T> values) {
@@ -160,7 +171,8 @@ Value Emit::convert(ImplicitLocOpBuilder &body, Value value, Type computeType) {
   if (fromFloat)
     return arith::FPToSIOp::create(body, computeType, value);
   if (from.isInteger(1))
-    return toFloat ? Value(arith::UIToFPOp::create(body, computeType, value)) : Value(arith::ExtUIOp::create(body, computeType, value));
+    return toFloat ? Value(arith::UIToFPOp::create(body, computeType, value))
+                   : Value(arith::ExtUIOp::create(body, computeType, value));
   return arith::SIToFPOp::create(body, computeType, value);
 }
 
@@ -172,7 +184,8 @@ static Type widerElement(Type a, Type b) {
 }
 
 /// A binary map: FloatOp on float compute types, IntOp on integers, BoolOp on i1.
-template <typename FloatOp, typename IntOp, typename BoolOp> static Value arithmetic(Emit &emit, Value x, Value y, Type element) {
+template <typename FloatOp, typename IntOp, typename BoolOp>
+static Value arithmetic(Emit &emit, Value x, Value y, Type element) {
   if (!element)
     element = widerElement(Emit::elementOf(x), Emit::elementOf(y));
   Type compute = dit::computeType(element);
@@ -186,10 +199,18 @@ template <typename FloatOp, typename IntOp, typename BoolOp> static Value arithm
   });
 }
 
-Value Emit::add(Value x, Value y, Type element) { return arithmetic<arith::AddFOp, arith::AddIOp, arith::OrIOp>(*this, x, y, element); }
-Value Emit::sub(Value x, Value y, Type element) { return arithmetic<arith::SubFOp, arith::SubIOp, arith::XOrIOp>(*this, x, y, element); }
-Value Emit::mul(Value x, Value y, Type element) { return arithmetic<arith::MulFOp, arith::MulIOp, arith::AndIOp>(*this, x, y, element); }
-Value Emit::div(Value x, Value y, Type element) { return arithmetic<arith::DivFOp, arith::DivSIOp, arith::AndIOp>(*this, x, y, element); }
+Value Emit::add(Value x, Value y, Type element) {
+  return arithmetic<arith::AddFOp, arith::AddIOp, arith::OrIOp>(*this, x, y, element);
+}
+Value Emit::sub(Value x, Value y, Type element) {
+  return arithmetic<arith::SubFOp, arith::SubIOp, arith::XOrIOp>(*this, x, y, element);
+}
+Value Emit::mul(Value x, Value y, Type element) {
+  return arithmetic<arith::MulFOp, arith::MulIOp, arith::AndIOp>(*this, x, y, element);
+}
+Value Emit::div(Value x, Value y, Type element) {
+  return arithmetic<arith::DivFOp, arith::DivSIOp, arith::AndIOp>(*this, x, y, element);
+}
 
 Value Emit::mul(Value value, double factor) {
   return map(value, elementOf(value), [factor](ImplicitLocOpBuilder &body, ValueRange args) -> Value {

@@ -50,6 +50,8 @@ public:
   Value constant(mlir::ElementsAttr value);
   /// A splat of `value`.
   Value full(ArrayRef<int64_t> shape, Type element, Scalar value);
+  /// A rank-0 splat of a type that loses nothing: i64, f64 or i1.
+  Value number(Scalar value);
   /// A dense tensor of int64 (also used for index tables), row-major.
   Value integers(ArrayRef<int64_t> shape, ArrayRef<int64_t> values);
   /// A dense float tensor of element type f64, row-major.

@@ -67,7 +67,9 @@ Value Emit::slice(Value value, int64_t dim, int64_t start, int64_t end, int64_t 
   if (step < 1)
     fail("slice step {} must be at least 1", step);
   int64_t size = shapeOf(value)[dim];
-  auto clamp = [size](int64_t position) { return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size); };
+  auto clamp = [size](int64_t position) {
+    return std::clamp<int64_t>(position < 0 ? position + size : position, 0, size);
+  };
   start = clamp(start);
   end = std::max(clamp(end), start);
   SmallVector<int64_t> offsets(rankOf(value), 0), steps(rankOf(value), 1), shape(shapeOf(value));
@@ -126,7 +128,8 @@ Value Emit::pad(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high, Scal
   if (type == value.getType())
     return value;
   Value splat = full({}, elementOf(value), fill);
-  auto fillAttr = mlir::cast<TypedAttr>(mlir::cast<DenseElementsAttr>(splat.getDefiningOp<dit::ConstantOp>().getValue()).getSplatValue<Attribute>());
+  auto fillAttr = mlir::cast<TypedAttr>(
+      mlir::cast<DenseElementsAttr>(splat.getDefiningOp<dit::ConstantOp>().getValue()).getSplatValue<Attribute>());
   splat.getDefiningOp()->erase();
   return dit::PadOp::create(b, type, value, before, after, fillAttr);
 }

@@ -250,7 +250,8 @@ std::optional<bool> evaluateGuard(std::string_view guard, const SizeLookup &size
 
 std::string readableGuard(std::string_view guard) {
   // L['x'].size()[2] -> x.2
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kRules{{{"L['", ""}, {"']['", "."}, {"'].size()[", "."}, {"torch.sym_", ""}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kRules{
+      {{"L['", ""}, {"']['", "."}, {"'].size()[", "."}, {"torch.sym_", ""}}};
   std::string text;
   bool inSize = false;
   while (!guard.empty()) {

@@ -16,7 +16,8 @@ using namespace mlir;
 
 namespace ditc {
 
-Importer::Importer(MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options)
+Importer::Importer(MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive,
+                   const ImportOptions &options)
     : context(context), program(program), archive(archive), options(options), symbols(options.symbols),
       builder(UnknownLoc::get(&context), &context), emit(builder), values(emit) {
   context.loadDialect<dit::DitDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect>();
@@ -155,8 +156,8 @@ Value Importer::pinnedValue(const InputSpec &spec, const HostTensor &tensor) {
   const TensorMeta &meta = metaOf(spec.valueName);
   std::vector<int64_t> sizes = sizesOf(meta);
   if (tensor.dtype != meta.dtype || tensor.shape != sizes)
-    fail("pinned input '{}' is {} [{}], expected {} [{}]", spec.userName, nameOf(tensor.dtype), fmt::join(tensor.shape, ", "),
-         nameOf(meta.dtype), fmt::join(sizes, ", "));
+    fail("pinned input '{}' is {} [{}], expected {} [{}]", spec.userName, nameOf(tensor.dtype),
+         fmt::join(tensor.shape, ", "), nameOf(meta.dtype), fmt::join(sizes, ", "));
   ArrayRef<char> bytes(reinterpret_cast<const char *>(tensor.bytes.data()), tensor.bytes.size());
   return emit.constant(elementsOf(typeOf(meta), bytes));
 }
@@ -207,18 +208,16 @@ std::optional<dit::TensorValue> Importer::constantValue(Value value) {
 /// The value of an output, or null for None.
 Value Importer::outputValue(const Argument &value) {
   using Kind = Argument::Kind;
-  auto scalar = [&](Scalar number) {
-    Type element = number.kind == Scalar::Kind::Int ? Type(builder.getI64Type()) : number.kind == Scalar::Kind::Bool ? Type(builder.getI1Type()) : Type(builder.getF64Type());
-    return emit.full({}, element, number);
-  };
   switch (value.kind) {
   case Kind::None: return {};
   case Kind::Tensor: return read(value.text);
-  case Kind::Int: return scalar(Scalar::of(value.integer));
-  case Kind::Float: return scalar(Scalar::of(value.number));
-  case Kind::Bool: return scalar(Scalar::of(value.flag));
-  case Kind::SymInt: case Kind::SymFloat: case Kind::SymBool:
-    return scalar(std::visit([](auto number) { return Scalar::of(number); }, symbolValue(value.text)));
+  case Kind::Int: return emit.number(Scalar::of(value.integer));
+  case Kind::Float: return emit.number(Scalar::of(value.number));
+  case Kind::Bool: return emit.number(Scalar::of(value.flag));
+  case Kind::SymInt:
+  case Kind::SymFloat:
+  case Kind::SymBool:
+    return emit.number(std::visit([](auto number) { return Scalar::of(number); }, symbolValue(value.text)));
   default: fail("is neither a tensor nor a number");
   }
 }
@@ -240,7 +239,8 @@ void Importer::finish() {
     if (!value)
       continue;
     NamedAttrList named;
-    setTensorAttrs(builder, named, spec.userName, spec.value.kind == Argument::Kind::Tensor ? metaOf(spec.value.text).dtype : DType::f32);
+    setTensorAttrs(builder, named, spec.userName,
+                   spec.value.kind == Argument::Kind::Tensor ? metaOf(spec.value.text).dtype : DType::f32);
     results.push_back(value);
     attrs.push_back(named.getDictionary(&context));
   }
@@ -263,10 +263,12 @@ void Importer::finish() {
     failInternal("the imported function does not verify: {}", messages);
 }
 
-OwningOpRef<ModuleOp> importProgram(MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options) {
+OwningOpRef<ModuleOp> importProgram(MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive,
+                                    const ImportOptions &options) {
   std::vector<UnsupportedNode> unsupported = findUnsupported(program, archive, options);
   if (!unsupported.empty()) {
-    std::string text = fmt::format("{} {} cannot be imported:", unsupported.size(), unsupported.size() == 1 ? "node" : "nodes");
+    std::string text =
+        fmt::format("{} {} cannot be imported:", unsupported.size(), unsupported.size() == 1 ? "node" : "nodes");
     for (const UnsupportedNode &node : unsupported)
       text += fmt::format("\n  {}", toString(node));
     throw Error(ErrorKind::Input, text);

@@ -34,8 +34,9 @@ struct UnsupportedNode {
 std::vector<UnsupportedNode> findUnsupported(const ExportedProgram &program, const Pt2Archive &archive);
 
 /// The module holds one `func.func` named after the bucket. Arguments carry `dit.name` (the user's name),
-/// results too. Parameters and persistent buffers become `dit.weight`; tensor constants and non-persistent
-/// buffers with bytes become `dit.constant`. Locations: NameLoc(node name, NameLoc(module path)).
+/// results too; `dit.complex` marks complex ones, whose last dimension of 2 torch does not count.
+/// Parameters and persistent buffers become `dit.weight`; tensor constants and non-persistent buffers with
+/// bytes become `dit.constant`. Locations: NameLoc(node name, NameLoc(module path)).
 /// Throws Error (Input) that lists all unsupported nodes at once.
 mlir::OwningOpRef<mlir::ModuleOp> importProgram(mlir::MLIRContext &context, const ExportedProgram &program,
                                                 const Pt2Archive &archive, const ImportOptions &options);

@@ -41,12 +41,14 @@ bool involvesComplex(const Node &node, const Graph &graph);
 const Argument *firstTensor(const Node &node);
 
 /// Findings of findUnsupported when the inputs in options.pinned are constants.
-std::vector<UnsupportedNode> findUnsupported(const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options);
+std::vector<UnsupportedNode> findUnsupported(const ExportedProgram &program, const Pt2Archive &archive,
+                                             const ImportOptions &options);
 std::string toString(const UnsupportedNode &node);
 
 class Importer {
 public:
-  Importer(mlir::MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options);
+  Importer(mlir::MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive,
+           const ImportOptions &options);
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
   // For OpContext.

@@ -6,6 +6,8 @@
 
 #include "runtime/Error.h"
 
+#include "mlir/IR/Diagnostics.h"
+
 using namespace mlir;
 
 namespace ditc {
@@ -81,6 +83,8 @@ void Importer::importRow(const Node &node, const ResolvedTarget &target) {
   if (target.row->aliasing == Aliasing::Fresh) {
     if (results[0].getType() != values.read(id).getType())
       fail("writes {} to a tensor that is {}", typeText(results[0].getType()), typeText(values.read(id).getType()));
+    if (values.originOf(id) == Origin::UserInput)
+      emitWarning(builder.getLoc()) << "writes to an input of the program; the caller's tensor stays as it is";
     values.write(id, results[0]);
   }
   // detach_, transpose_, squeeze_: the same elements seen in another way; nothing is written.
@@ -98,8 +102,10 @@ void Importer::bindResults(const Node &node, const ResolvedTarget &target, Array
     const TensorMeta &meta = metaOf(output->text);
     bindDataSizes(meta, Emit::shapeOf(value));
     if (value.getType() != typeOf(meta))
-      failInternal("'{}' was imported as {}, the export recorded {}", output->text, typeText(value.getType()), typeText(typeOf(meta)));
-    bool isView = target.row->aliasing == Aliasing::View || (target.row->aliasing == Aliasing::IfStrides && sharesStorage(node, meta));
+      failInternal("'{}' was imported as {}, the export recorded {}", output->text, typeText(value.getType()),
+                   typeText(typeOf(meta)));
+    bool isView = target.row->aliasing == Aliasing::View ||
+                  (target.row->aliasing == Aliasing::IfStrides && sharesStorage(node, meta));
     if (isView && self)
       scope().ids[output->text] = values.addView(idOf(self->text), value, output->text);
     else
@@ -118,7 +124,8 @@ void Importer::bindDataSizes(const TensorMeta &meta, ArrayRef<int64_t> shape) {
 
 /// Strides of a view of shape `shape` on a tensor of the given sizes and strides, by torch's rule; nothing
 /// when only a copy can have that shape. The number of elements is not 0.
-static std::optional<std::vector<int64_t>> viewStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides, ArrayRef<int64_t> shape) {
+static std::optional<std::vector<int64_t>> viewStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
+                                                       ArrayRef<int64_t> shape) {
   std::vector<int64_t> result(shape.size(), 1);
   int64_t next = static_cast<int64_t>(shape.size()) - 1; // the dimension of the view to place
   int64_t chunk = 1, placed = 1;                         // elements of the run of dimensions that lie dense
@@ -193,8 +200,25 @@ void Importer::importItem(const Node &node) {
 
 /// Targets that an autocast region runs in its type.
 static bool runsInAutocastType(std::string_view target) {
-  static constexpr std::string_view kNames[] = {"linear", "matmul", "mm", "mv", "bmm", "baddbmm", "addmm", "addbmm", "addmv", "dot", "einsum", "conv1d", "conv2d",
-                                                "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "scaled_dot_product_attention"};
+  static constexpr std::string_view kNames[] = {"linear",
+                                                "matmul",
+                                                "mm",
+                                                "mv",
+                                                "bmm",
+                                                "baddbmm",
+                                                "addmm",
+                                                "addbmm",
+                                                "addmv",
+                                                "dot",
+                                                "einsum",
+                                                "conv1d",
+                                                "conv2d",
+                                                "conv3d",
+                                                "convolution",
+                                                "conv_transpose1d",
+                                                "conv_transpose2d",
+                                                "conv_transpose3d",
+                                                "scaled_dot_product_attention"};
   target = shortTarget(target);
   target.remove_prefix(std::min<size_t>(target.size(), 5));
   return llvm::is_contained(kNames, target.substr(0, target.find('.')));
@@ -203,13 +227,15 @@ static bool runsInAutocastType(std::string_view target) {
 Value Importer::readOperand(const Node &node, const std::string &name) {
   Value value = read(name);
   std::vector<const Argument *> outputs = flatOutputs(node);
-  if (!scope().autocast || outputs.empty() || outputs[0]->kind != Kind::Tensor || !isa<FloatType>(Emit::elementOf(value)) || Emit::elementOf(value).isF64())
+  if (!scope().autocast || outputs.empty() || outputs[0]->kind != Kind::Tensor ||
+      !isa<FloatType>(Emit::elementOf(value)) || Emit::elementOf(value).isF64())
     return value;
   // The recorded result says whether the region's device and the op's class apply.
   Type result = emit.elementType(metaOf(outputs[0]->text).dtype);
   if (runsInAutocastType(node.target))
     return result == emit.elementType(*scope().autocast) ? emit.cast(value, result) : value;
-  bool wantsWide = result.isF32() && table.resolve(node.target, false).row && table.resolve(node.target, false).row->aliasing == Aliasing::Fresh;
+  bool wantsWide = result.isF32() && table.resolve(node.target, false).row &&
+                   table.resolve(node.target, false).row->aliasing == Aliasing::Fresh;
   return wantsWide ? emit.cast(value, result) : value;
 }
 

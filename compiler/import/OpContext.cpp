@@ -26,9 +26,12 @@ static const char *kindName(Kind kind) {
   case Kind::None: return "none";
   case Kind::Tensor: return "a tensor";
   case Kind::Tensors: return "a list of tensors";
-  case Kind::Int: case Kind::SymInt: return "an integer";
-  case Kind::Float: case Kind::SymFloat: return "a float";
-  case Kind::Bool: case Kind::SymBool: return "a bool";
+  case Kind::Int:
+  case Kind::SymInt: return "an integer";
+  case Kind::Float:
+  case Kind::SymFloat: return "a float";
+  case Kind::Bool:
+  case Kind::SymBool: return "a bool";
   case Kind::String: return "text";
   case Kind::Complex: return "a complex number";
   case Kind::List: return "a list";
@@ -59,7 +62,9 @@ static std::optional<Scalar> asScalar(const Importer &importer, const Argument &
   case Kind::Int: return Scalar::of(value.integer);
   case Kind::Float: return Scalar::of(value.number);
   case Kind::Bool: return Scalar::of(value.flag);
-  case Kind::SymInt: case Kind::SymFloat: case Kind::SymBool:
+  case Kind::SymInt:
+  case Kind::SymFloat:
+  case Kind::SymBool:
     return std::visit([](auto number) { return Scalar::of(number); }, importer.symbolValue(value.text));
   default: return std::nullopt;
   }
@@ -108,7 +113,9 @@ std::vector<Value> OpContext::tensors(std::string_view name) const {
 
 int64_t OpContext::integer(std::string_view name) const { return asInteger(importer, name, required(node, name)); }
 
-int64_t OpContext::integer(std::string_view name, int64_t otherwise) const { return has(name) ? integer(name) : otherwise; }
+int64_t OpContext::integer(std::string_view name, int64_t otherwise) const {
+  return has(name) ? integer(name) : otherwise;
+}
 
 std::optional<int64_t> OpContext::optionalInteger(std::string_view name) const {
   return has(name) ? std::optional(integer(name)) : std::nullopt;
@@ -148,13 +155,17 @@ std::optional<std::vector<double>> OpContext::optionalNumbers(std::string_view n
   return result;
 }
 
-double OpContext::number(std::string_view name, double otherwise) const { return optionalNumber(name).value_or(otherwise); }
+double OpContext::number(std::string_view name, double otherwise) const {
+  return optionalNumber(name).value_or(otherwise);
+}
 
 std::optional<double> OpContext::optionalNumber(std::string_view name) const {
   return has(name) ? std::optional(scalar(name).number) : std::nullopt;
 }
 
-bool OpContext::flag(std::string_view name, bool otherwise) const { return has(name) ? scalar(name).number != 0 : otherwise; }
+bool OpContext::flag(std::string_view name, bool otherwise) const {
+  return has(name) ? scalar(name).number != 0 : otherwise;
+}
 
 std::string OpContext::text(std::string_view name, std::string otherwise) const {
   const Argument *value = present(node, name);
@@ -190,15 +201,14 @@ Value OpContext::tensorOrScalar(std::string_view name) const {
   const Argument &value = required(node, name);
   if (value.kind == Kind::Tensor)
     return tensor(name);
-  Scalar number = scalar(name);
-  OpBuilder &builder = emit.builder();
-  Type element = number.kind == Scalar::Kind::Int ? Type(builder.getI64Type()) : number.kind == Scalar::Kind::Bool ? Type(builder.getI1Type()) : Type(builder.getF64Type());
-  return emit.full({}, element, number);
+  return emit.number(scalar(name));
 }
 
 std::optional<dit::TensorValue> OpContext::constantValue(Value value) const { return importer.constantValue(value); }
 
-std::optional<dit::TensorValue> OpContext::constantTensor(std::string_view name) const { return importer.constantValue(tensor(name)); }
+std::optional<dit::TensorValue> OpContext::constantTensor(std::string_view name) const {
+  return importer.constantValue(tensor(name));
+}
 
 bool OpContext::isDense(std::string_view name) const {
   const TensorMeta &meta = importer.metaOf(required(node, name).text);
@@ -242,11 +252,17 @@ bool OpContext::isComplex(std::string_view name) const {
   return value && value->kind == Kind::Tensor && ditc::isComplex(importer.metaOf(value->text).dtype);
 }
 
-bool OpContext::resultIsComplex(size_t i) const { return ditc::isComplex(importer.metaOf(resultArgument(node, i).text).dtype); }
+bool OpContext::resultIsComplex(size_t i) const {
+  return ditc::isComplex(importer.metaOf(resultArgument(node, i).text).dtype);
+}
 
-RankedTensorType OpContext::resultType(size_t i) const { return importer.typeOf(importer.metaOf(resultArgument(node, i).text)); }
+RankedTensorType OpContext::resultType(size_t i) const {
+  return importer.typeOf(importer.metaOf(resultArgument(node, i).text));
+}
 
-Type OpContext::resultElement(size_t i) const { return emit.elementType(importer.metaOf(resultArgument(node, i).text).dtype); }
+Type OpContext::resultElement(size_t i) const {
+  return emit.elementType(importer.metaOf(resultArgument(node, i).text).dtype);
+}
 
 size_t OpContext::resultCount() const { return flatOutputs(node).size(); }
 

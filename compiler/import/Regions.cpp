@@ -13,9 +13,13 @@ namespace ditc {
 using Kind = Argument::Kind;
 
 bool isInlinedRegion(std::string_view target) {
-  static constexpr std::string_view kNames[] = {"higher_order.wrap_with_set_grad_enabled", "higher_order.wrap_with_autocast",
-                                                "higher_order.tag_activation_checkpoint", "higher_order.wrap_activation_checkpoint",
-                                                "higher_order.invoke_subgraph", "higher_order.wrap", "higher_order.cond"};
+  static constexpr std::string_view kNames[] = {"higher_order.wrap_with_set_grad_enabled",
+                                                "higher_order.wrap_with_autocast",
+                                                "higher_order.tag_activation_checkpoint",
+                                                "higher_order.wrap_activation_checkpoint",
+                                                "higher_order.invoke_subgraph",
+                                                "higher_order.wrap",
+                                                "higher_order.cond"};
   return llvm::is_contained(kNames, shortTarget(target));
 }
 
@@ -76,7 +80,8 @@ std::optional<bool> Importer::predicateOf(const Argument &value) {
   return known ? std::optional(known->at(0) != 0) : std::nullopt;
 }
 
-void Importer::inlineGraph(const Node &node, const Graph &graph, ArrayRef<Argument> operands, std::optional<DType> autocast) {
+void Importer::inlineGraph(const Node &node, const Graph &graph, ArrayRef<Argument> operands,
+                           std::optional<DType> autocast) {
   if (operands.size() != graph.inputs.size())
     fail("passes {} operands to a graph of {} inputs", operands.size(), graph.inputs.size());
   Scope inner{&graph, {}, autocast};

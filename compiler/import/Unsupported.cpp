@@ -26,7 +26,8 @@ struct Known {
 
 class Scan {
 public:
-  Scan(const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options) : program(program), archive(archive), options(options) {}
+  Scan(const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options)
+      : program(program), archive(archive), options(options) {}
 
   std::vector<UnsupportedNode> run();
 
@@ -36,13 +37,16 @@ private:
   void scanGraph(const Graph &graph, Names &names);
   void scanNode(const Node &node, const Graph &graph, Names &names);
   void scanRegion(const Node &node, Names &names);
-  std::string reasonAgainst(const Node &node, const Graph &graph, const ResolvedTarget &target, const Names &names) const;
+  std::string reasonAgainst(const Node &node, const Graph &graph, const ResolvedTarget &target,
+                            const Names &names) const;
   std::string reasonAgainstItem(const Node &node, const Graph &graph, const Names &names) const;
   std::string reasonAgainstOperands(const Node &node, const Names &names) const;
   std::string reasonAgainstLeaf(const InputSpec &spec) const;
   bool readsByUnknownMask(const Node &node, const Graph &graph, const Names &names) const;
   bool allConstant(const Node &node, const Names &names) const;
-  void report(const Node &node, std::string reason) { found.push_back({std::string(shortTarget(node.target)), node.modulePath, node.name, std::move(reason)}); }
+  void report(const Node &node, std::string reason) {
+    found.push_back({std::string(shortTarget(node.target)), node.modulePath, node.name, std::move(reason)});
+  }
 
   const ExportedProgram &program;
   const Pt2Archive &archive;
@@ -68,14 +72,16 @@ std::vector<UnsupportedNode> Scan::run() {
   for (auto [argument, spec] : llvm::zip_equal(program.graph.inputs, program.inputSpecs)) {
     if (argument.kind != Kind::Tensor)
       continue;
-    bool isConstant = spec.kind == InputSpec::Kind::TensorConstant || (spec.kind == InputSpec::Kind::Buffer && !spec.persistent) ||
+    bool isConstant = spec.kind == InputSpec::Kind::TensorConstant ||
+                      (spec.kind == InputSpec::Kind::Buffer && !spec.persistent) ||
                       (spec.kind == InputSpec::Kind::UserInput && options.pinned.count(spec.userName));
     names[argument.text] = {&spec, isConstant};
   }
   scanGraph(program.graph, names);
   for (const OutputSpec &spec : program.outputSpecs) {
     if (spec.kind == OutputSpec::Kind::BufferMutation || spec.kind == OutputSpec::Kind::ParameterMutation)
-      found.push_back({"output", "", spec.value.text, "the program updates a buffer or parameter; weights are read-only in a package"});
+      found.push_back({"output", "", spec.value.text,
+                       "the program updates a buffer or parameter; weights are read-only in a package"});
     if (spec.kind == OutputSpec::Kind::Other)
       found.push_back({"output", "", spec.value.text, "only values that the user's code returns can be outputs"});
   }
@@ -93,7 +99,8 @@ void Scan::scanNode(const Node &node, const Graph &graph, Names &names) {
   if (isInlinedRegion(node.target))
     return scanRegion(node, names);
   ResolvedTarget target = table.resolve(node.target, involvesComplex(node, graph));
-  std::string reason = isItem(node.target) ? reasonAgainstItem(node, graph, names) : reasonAgainst(node, graph, target, names);
+  std::string reason =
+      isItem(node.target) ? reasonAgainstItem(node, graph, names) : reasonAgainst(node, graph, target, names);
   if (!reason.empty())
     report(node, reason);
   const Argument *self = firstTensor(node);
@@ -182,7 +189,8 @@ bool Scan::readsByUnknownMask(const Node &node, const Graph &graph, const Names 
   return llvm::any_of(indices->items, [&](const Argument &index) {
     auto meta = index.kind == Kind::Tensor ? graph.tensorValues.find(index.text) : graph.tensorValues.end();
     auto known = names.find(index.text);
-    bool isMask = meta != graph.tensorValues.end() && (meta->second.dtype == DType::b1 || meta->second.dtype == DType::u8);
+    bool isMask =
+        meta != graph.tensorValues.end() && (meta->second.dtype == DType::b1 || meta->second.dtype == DType::u8);
     return isMask && (known == names.end() || !known->second.constant);
   });
 }
@@ -193,15 +201,19 @@ static std::string typeReason(const Node &node, const Graph &graph) {
     if (meta == graph.tensorValues.end())
       continue;
     switch (meta->second.dtype) {
-    case DType::u16: case DType::u32: case DType::u64: case DType::f8e4m3: case DType::f8e5m2:
-      return fmt::format("element type {} is not supported", nameOf(meta->second.dtype));
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return fmt::format("element type {} is not supported", nameOf(meta->second.dtype));
     default: break;
     }
   }
   return "";
 }
 
-std::string Scan::reasonAgainst(const Node &node, const Graph &graph, const ResolvedTarget &target, const Names &names) const {
+std::string Scan::reasonAgainst(const Node &node, const Graph &graph, const ResolvedTarget &target,
+                                const Names &names) const {
   std::string refusal = refusalOf(node.target);
   if (!refusal.empty() && !(target.row && allConstant(node, names)))
     return refusal;
@@ -214,9 +226,11 @@ std::string Scan::reasonAgainst(const Node &node, const Graph &graph, const Reso
   if (std::string reason = typeReason(node, graph); !reason.empty())
     return reason;
   const Argument *self = firstTensor(node);
-  auto written = target.writes && self && target.row->aliasing == Aliasing::Fresh ? names.find(self->text) : names.end();
+  auto written =
+      target.writes && self && target.row->aliasing == Aliasing::Fresh ? names.find(self->text) : names.end();
   if (written != names.end() && written->second.leaf && written->second.leaf->kind != InputSpec::Kind::UserInput)
-    return fmt::format("it writes to '{}'; weights and constants are read-only in a package", written->second.leaf->fqn);
+    return fmt::format("it writes to '{}'; weights and constants are read-only in a package",
+                       written->second.leaf->fqn);
   return reasonAgainstOperands(node, names);
 }
 
@@ -238,7 +252,8 @@ std::string Scan::reasonAgainstLeaf(const InputSpec &spec) const {
 
 } // namespace
 
-std::vector<UnsupportedNode> findUnsupported(const ExportedProgram &program, const Pt2Archive &archive, const ImportOptions &options) {
+std::vector<UnsupportedNode> findUnsupported(const ExportedProgram &program, const Pt2Archive &archive,
+                                             const ImportOptions &options) {
   return Scan(program, archive, options).run();
 }
 

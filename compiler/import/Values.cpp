@@ -79,13 +79,17 @@ void Values::write(Id id, Value value) {
     if (entry.origin != Origin::Local && entry.origin != Origin::UserInput)
       fail("writes to '{}', a {} of the model, which is read-only in a package; make the forward pass free of "
            "side effects (eval mode, no caches in buffers)",
-           entry.name, entry.origin == Origin::Parameter ? "parameter" : entry.origin == Origin::Buffer ? "buffer" : "constant");
+           entry.name,
+           entry.origin == Origin::Parameter ? "parameter"
+           : entry.origin == Origin::Buffer  ? "buffer"
+                                             : "constant");
     entry.value = value;
     ++entry.version;
     return;
   }
   if (entry.opaque)
-    fail("writes through '{}', a view that cannot be followed back to '{}'; call ep.run_decompositions({{}}) before saving",
+    fail("writes through '{}', a view that cannot be followed back to '{}'; call ep.run_decompositions({{}}) before "
+         "saving",
          entry.name, entries[entry.parent].name);
   if (entry.stepsVersion != entries[rootOf(id)].version)
     remake(id);
@@ -122,7 +126,8 @@ Value Values::undo(Operation *step, Value before, Value after) {
         failInternal("a view slices two dimensions at once");
       sliced = i;
     }
-    return sliced < 0 ? after : replaceSlice(emit, before, after, sliced, slice.getOffsets()[sliced], slice.getSteps()[sliced]);
+    return sliced < 0 ? after
+                      : replaceSlice(emit, before, after, sliced, slice.getOffsets()[sliced], slice.getSteps()[sliced]);
   }
   fail("writes through an expanded tensor, whose elements share memory; clone it first");
 }
@@ -157,7 +162,8 @@ Value replaceSlice(Emit &emit, Value base, Value update, int64_t dim, int64_t st
     split.insert(split.begin() + dim + 1, step);
     column.insert(column.begin() + dim + 1, 1);
     Value table = emit.view(base, split);
-    SmallVector<Value> pieces{emit.slice(table, dim + 1, 0, start), emit.view(update, column), emit.slice(table, dim + 1, start + 1, step)};
+    SmallVector<Value> pieces{emit.slice(table, dim + 1, 0, start), emit.view(update, column),
+                              emit.slice(table, dim + 1, start + 1, step)};
     return emit.view(emit.concat(pieces, dim + 1), whole);
   }
   SmallVector<int64_t> positions;

@@ -37,11 +37,11 @@ private:
     std::string name;
     Origin origin = Origin::Local;
     Value value;
-    uint64_t version = 0; ///< of a base: how often it was written; of a view: the base's when `value` was made
+    uint64_t version = 0;      ///< of a base: how often it was written; of a view: the base's when `value` was made
     uint64_t stepsVersion = 0; ///< of a view: the base's when `steps` were made
     bool isView = false;
     Id parent = 0;
-    bool opaque = false;                            ///< made from its parent by something else than views
+    bool opaque = false;                           ///< made from its parent by something else than views
     llvm::SmallVector<mlir::Operation *, 4> steps; ///< the view ops from the parent's value to this one
   };
 

@@ -2,6 +2,7 @@
 """Compiles exported models for the host target, runs them, and compares with PyTorch's numbers.
 
 usage: check_models.py --ditc build/bin/ditc FOLDER [NAME...]
+       check_models.py --ditc build/bin/ditc --folder-from ENVIRONMENT_VARIABLE   (exit 77 when it is unset)
 
 FOLDER holds one folder per model: model.pt2 with inputs.safetensors and outputs.safetensors; optionally
 model_core.pt2 (the same after decomposition), outputs_bf16.safetensors (eager in bf16, for a bf16 model),
@@ -14,6 +15,7 @@ at most 1.25 times the error of eager bf16.
 import argparse
 import json
 import math
+import os
 import pathlib
 import struct
 import subprocess
@@ -136,9 +138,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ditc", required=True, type=pathlib.Path)
     parser.add_argument("--options", default="", help="further options of ditc compile")
-    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--folder-from", help="environment variable that names the folder")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
+    if arguments.folder_from:
+        arguments.folder = pathlib.Path(os.environ.get(arguments.folder_from, ""))
+        if not os.environ.get(arguments.folder_from) or not arguments.folder.is_dir():
+            print(f"skipped: {arguments.folder_from} names no folder")
+            return 77
     checker = Checker(arguments.ditc, arguments.options.split())
     with tempfile.TemporaryDirectory() as scratch:
         for folder in sorted(p.parent for p in arguments.folder.glob("*/model.pt2")):

@@ -121,12 +121,14 @@ void GraphBuilder::input(const std::string &name, DType dtype, const std::vector
   graph.inputs.push_back(tensor(name));
 }
 
-Node &GraphBuilder::op(const std::string &name, const std::string &target, Inputs inputs, DType dtype, const std::vector<int64_t> &sizes) {
+Node &GraphBuilder::op(const std::string &name, const std::string &target, Inputs inputs, DType dtype,
+                       const std::vector<int64_t> &sizes) {
   value(name, dtype, sizes);
   return op(name, target, std::move(inputs), {tensor(name)});
 }
 
-Node &GraphBuilder::op(const std::string &name, const std::string &target, Inputs inputs, std::vector<Argument> outputs) {
+Node &GraphBuilder::op(const std::string &name, const std::string &target, Inputs inputs,
+                       std::vector<Argument> outputs) {
   Node node;
   node.name = name;
   node.target = "torch.ops." + target;
@@ -156,7 +158,8 @@ void ProgramBuilder::userInput(const std::string &name, DType dtype, const std::
   placeholder(spec);
 }
 
-void ProgramBuilder::leaf(InputSpec::Kind kind, const std::string &name, const std::string &fqn, DType dtype, const std::vector<int64_t> &sizes) {
+void ProgramBuilder::leaf(InputSpec::Kind kind, const std::string &name, const std::string &fqn, DType dtype,
+                          const std::vector<int64_t> &sizes) {
   value(name, dtype, sizes);
   InputSpec spec;
   spec.kind = kind;
@@ -184,7 +187,9 @@ const ExportedProgram &ProgramBuilder::finish() {
 
 ImportTest::ImportTest() : archive(Pt2Archive::open(DITC_TEST_MODELS "/ops_views/model.pt2")) {}
 
-OwningOpRef<ModuleOp> ImportTest::import(ProgramBuilder &builder) { return importProgram(context, builder.finish(), archive, options); }
+OwningOpRef<ModuleOp> ImportTest::import(ProgramBuilder &builder) {
+  return importProgram(context, builder.finish(), archive, options);
+}
 
 std::string ImportTest::print(ProgramBuilder &builder) {
   std::string text;
@@ -216,7 +221,8 @@ std::vector<std::vector<double>> ImportTest::runAll(ProgramBuilder &builder) {
   for (Type type : function.getArgumentTypes())
     arguments.push_back(counting(cast<RankedTensorType>(type), false));
   std::map<std::string, RankedTensorType> weights;
-  function.walk([&](dit::WeightOp weight) { weights[weight.getName().str()] = cast<RankedTensorType>(weight.getType()); });
+  function.walk(
+      [&](dit::WeightOp weight) { weights[weight.getName().str()] = cast<RankedTensorType>(weight.getType()); });
   auto weight = [&](StringRef name) { return counting(weights.at(name.str()), true); };
   FailureOr<SmallVector<dit::TensorValue>> results = dit::evaluateFunction(function, arguments, weight);
   if (failed(results))

@@ -42,7 +42,8 @@ public:
   void value(const std::string &name, DType dtype, const std::vector<int64_t> &sizes);
   void input(const std::string &name, DType dtype, const std::vector<int64_t> &sizes);
   /// A node `target` ("aten.add.Tensor") called `name` with one result of that name.
-  Node &op(const std::string &name, const std::string &target, Inputs inputs, DType dtype, const std::vector<int64_t> &sizes);
+  Node &op(const std::string &name, const std::string &target, Inputs inputs, DType dtype,
+           const std::vector<int64_t> &sizes);
   /// A node with several results, or other kinds of results.
   Node &op(const std::string &name, const std::string &target, Inputs inputs, std::vector<Argument> outputs);
 };
@@ -53,7 +54,8 @@ public:
 
   void userInput(const std::string &name, DType dtype, const std::vector<int64_t> &sizes);
   void userInput(const std::string &name, DType dtype, const std::vector<SymInt> &sizes);
-  void leaf(InputSpec::Kind kind, const std::string &name, const std::string &fqn, DType dtype, const std::vector<int64_t> &sizes);
+  void leaf(InputSpec::Kind kind, const std::string &name, const std::string &fqn, DType dtype,
+            const std::vector<int64_t> &sizes);
   void output(const std::string &userName, Argument value);
   const ExportedProgram &finish();
 

@@ -99,15 +99,21 @@ TEST(Buckets, RefusesMalformedText) {
 }
 
 TEST(Buckets, RefusesUnknownNames) {
-  EXPECT_THAT(errorOf({"b:s1=2"}), HasSubstr("bucket 'b' sets 's1', which is no symbol or input of the model; known are s31, s39, s47, image.0, image.2"));
+  EXPECT_THAT(
+      errorOf({"b:s1=2"}),
+      HasSubstr(
+          "bucket 'b' sets 's1', which is no symbol or input of the model; known are s31, s39, s47, image.0, image.2"));
 }
 
 TEST(Buckets, RefusesEqualNames) { EXPECT_THAT(errorOf({"b", "b"}), HasSubstr("two buckets are called 'b'")); }
 
-TEST(Buckets, RefusesASymbolThatIsSetTwice) { EXPECT_THAT(errorOf({"b:s47=1,s47=2"}), HasSubstr("bucket 'b' sets 's47' twice")); }
+TEST(Buckets, RefusesASymbolThatIsSetTwice) {
+  EXPECT_THAT(errorOf({"b:s47=1,s47=2"}), HasSubstr("bucket 'b' sets 's47' twice"));
+}
 
 TEST(Buckets, RefusesOpenSymbols) {
-  EXPECT_THAT(errorOf({"b:s47=1"}), HasSubstr("bucket 'b' leaves s31, s39 open; the symbols of the model are: s31 in 2.."));
+  EXPECT_THAT(errorOf({"b:s47=1"}),
+              HasSubstr("bucket 'b' leaves s31, s39 open; the symbols of the model are: s31 in 2.."));
 }
 
 TEST(Buckets, RefusesValuesOutsideTheRange) {
@@ -117,11 +123,13 @@ TEST(Buckets, RefusesValuesOutsideTheRange) {
 }
 
 TEST(Buckets, RefusesSizesThatDoNotDivide) {
-  EXPECT_THAT(errorOf({"b:s47=1,image.2=33,s31=5"}), HasSubstr("bucket 'b': image.2 = 33 does not fit 2*s39: not divisible by 2"));
+  EXPECT_THAT(errorOf({"b:s47=1,image.2=33,s31=5"}),
+              HasSubstr("bucket 'b': image.2 = 33 does not fit 2*s39: not divisible by 2"));
 }
 
 TEST(Buckets, RefusesContradictions) {
-  EXPECT_THAT(errorOf({"b:image.0=1,cond.text.0=2,s39=9,s31=5"}), HasSubstr("cond.text.0 = 2 contradicts the other sizes, which make it 1"));
+  EXPECT_THAT(errorOf({"b:image.0=1,cond.text.0=2,s39=9,s31=5"}),
+              HasSubstr("cond.text.0 = 2 contradicts the other sizes, which make it 1"));
   EXPECT_THAT(errorOf({"b:s47=1,s39=9,s31=5,image.1=3"}), HasSubstr("image.1 is 4 in the export, it cannot be 3"));
 }
 
@@ -129,7 +137,8 @@ TEST(Buckets, RefusesWhatBreaksAGuard) {
   ExportedProgram guarded = program();
   guarded.guards = {"(L['image'].size()[2] // 2) <= 24", "L['cond']['text'].size()[0] == L['image'].size()[0]"};
   EXPECT_EQ(errorOf({"b:s47=1,s39=9,s31=5"}, guarded), "");
-  EXPECT_THAT(errorOf({"b:s47=1,s39=25,s31=5"}, guarded), HasSubstr("bucket 'b': the export holds only while (image.2 // 2) <= 24"));
+  EXPECT_THAT(errorOf({"b:s47=1,s39=25,s31=5"}, guarded),
+              HasSubstr("bucket 'b': the export holds only while (image.2 // 2) <= 24"));
 }
 
 TEST(Buckets, NotesInequalitiesThatDoNotHold) {
@@ -139,7 +148,8 @@ TEST(Buckets, NotesInequalitiesThatDoNotHold) {
 }
 
 TEST(Buckets, DescribesSymbols) {
-  EXPECT_THAT(describeSymbols(program()), ElementsAre("s31 in 2.. (exported with 37): cond.text.1", "s39 in 4..64 (exported with 9): image.2 = 2*s39",
+  EXPECT_THAT(describeSymbols(program()), ElementsAre("s31 in 2.. (exported with 37): cond.text.1",
+                                                      "s39 in 4..64 (exported with 9): image.2 = 2*s39",
                                                       "s47 in 1..16 (exported with 2): image.0, cond.text.0"));
 }
 

@@ -27,9 +27,11 @@ Argument argumentOf(const Json &json) {
   Json &graph = graphOf(program);
   for (const char *key : {"sym_int_values", "sym_float_values", "sym_bool_values"})
     graph[key]["n"] = {{"as_int", 3}};
-  graph["nodes"].insert(graph["nodes"].begin(),
-                        {{"target", "torch.ops.aten.sym_size.int"}, {"inputs", Json::array()}, {"metadata", Json::object()},
-                         {"outputs", Json::array({{{"as_sym_int", {{"as_name", "n"}}}}})}});
+  Json size = {{"target", "torch.ops.aten.sym_size.int"},
+               {"inputs", Json::array()},
+               {"metadata", Json::object()},
+               {"outputs", Json::array({Json{{"as_sym_int", {{"as_name", "n"}}}}})}};
+  graph["nodes"].insert(graph["nodes"].begin(), size);
   graph["nodes"][2]["inputs"].push_back({{"name", "other"}, {"arg", json}});
   return *parse(program).graph.nodes[2].find("other");
 }
@@ -278,7 +280,7 @@ TEST(ExportedProgramTest, OutputSpecs) {
   Json &outputs = graphOf(program)["outputs"];
   outputs.insert(outputs.begin(), mutated);
   Json &specs = program["graph_module"]["signature"]["output_specs"];
-  specs.insert(specs.begin(), {{"buffer_mutation", {{"arg", {{"name", "linear"}}}, {"buffer_name", "state"}}}});
+  specs.insert(specs.begin(), Json{{"buffer_mutation", {{"arg", {{"name", "linear"}}}, {"buffer_name", "state"}}}});
   std::vector<OutputSpec> parsed = parse(program).outputSpecs;
   EXPECT_EQ(parsed[0].kind, OutputSpec::Kind::BufferMutation);
   EXPECT_EQ(parsed[0].target, "state");

@@ -7,6 +7,7 @@
 #include "dialects/dit/Dit.h"
 #include "dialects/reference/Evaluate.h"
 #include "runtime/Compare.h"
+#include "runtime/Error.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -27,8 +28,10 @@ double toleranceOf(DType dtype) {
   switch (dtype) {
   case DType::bf16: return 2e-2;
   case DType::f16: return 2e-3;
-  case DType::f32: case DType::c64: return 1e-4;
-  case DType::f64: case DType::c128: return 1e-10;
+  case DType::f32:
+  case DType::c64: return 1e-4;
+  case DType::f64:
+  case DType::c128: return 1e-10;
   default: return 0;
   }
 }
@@ -47,7 +50,8 @@ dit::TensorValue toValue(RankedTensorType type, const TensorView &view) {
 }
 
 /// The output of a whole model: in bf16 the reference is the f32 run of the same weights.
-void expectSimilar(const std::string &name, const dit::TensorValue &actual, const TensorView &expected, double tolerance) {
+void expectSimilar(const std::string &name, const dit::TensorValue &actual, const TensorView &expected,
+                   double tolerance) {
   double error = 0, norm = 0;
   for (int64_t i = 0; i < actual.type.getNumElements(); ++i) {
     double reference = elementAsDouble(expected.dtype, expected.bytes.data() + i * byteSize(expected.dtype));
@@ -67,7 +71,8 @@ void expectClose(const std::string &name, const dit::TensorValue &actual, const 
     if (!isClose(actual.at(i), elementAsDouble(part, expected.bytes.data() + i * unit), toleranceOf(expected.dtype))) {
       first = wrong++ == 0 ? i : first;
     }
-  EXPECT_EQ(wrong, 0) << "elements of '" << name << "' differ; element " << first << " is " << actual.at(std::max<int64_t>(first, 0)) << ", expected "
+  EXPECT_EQ(wrong, 0) << "elements of '" << name << "' differ; element " << first << " is "
+                      << actual.at(std::max<int64_t>(first, 0)) << ", expected "
                       << elementAsDouble(part, expected.bytes.data() + std::max<int64_t>(first, 0) * unit);
 }
 
@@ -91,20 +96,24 @@ protected:
       if (input.kind != InputSpec::Kind::UserInput || found == inputs.tensors().end())
         continue;
       for (size_t d = 0; d < found->second.shape.size(); ++d)
-        spec += (spec.back() == ':' ? "" : ",") + input.userName + "." + std::to_string(d) + "=" + std::to_string(found->second.shape[d]);
+        spec += (spec.back() == ':' ? "" : ",") + input.userName + "." + std::to_string(d) + "=" +
+                std::to_string(found->second.shape[d]);
     }
     return resolveBuckets(program, {spec}).front();
   }
 
-  std::vector<dit::TensorValue> evaluate(func::FuncOp function, const SafetensorsFile &inputs, const Pt2Archive &archive) {
+  std::vector<dit::TensorValue> evaluate(func::FuncOp function, const SafetensorsFile &inputs,
+                                         const Pt2Archive &archive) {
     SmallVector<dit::TensorValue> arguments;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       std::string name = function.getArgAttrOfType<StringAttr>(i, "dit.name").str();
       EXPECT_TRUE(inputs.tensors().count(name)) << name;
-      arguments.push_back(toValue(cast<RankedTensorType>(function.getArgument(i).getType()), inputs.tensors().at(name)));
+      arguments.push_back(
+          toValue(cast<RankedTensorType>(function.getArgument(i).getType()), inputs.tensors().at(name)));
     }
     std::map<std::string, RankedTensorType> types;
-    function.walk([&](dit::WeightOp weight) { types[weight.getName().str()] = cast<RankedTensorType>(weight.getType()); });
+    function.walk(
+        [&](dit::WeightOp weight) { types[weight.getName().str()] = cast<RankedTensorType>(weight.getType()); });
     auto weight = [&](StringRef name) {
       std::vector<uint8_t> bytes = readContiguous(archive.weights().at(name.str()));
       return toValue(types.at(name.str()), {DType::u8, {}, bytes});
@@ -118,7 +127,9 @@ protected:
 /// Every model.pt2 and model_core.pt2 with every inputs*.safetensors beside it that has outputs.
 std::vector<Case> cases() {
   std::vector<Case> result;
-  for (const fs::directory_entry &folder : fs::directory_iterator(DITC_TEST_MODELS))
+  for (const fs::directory_entry &folder : fs::directory_iterator(DITC_TEST_MODELS)) {
+    if (!folder.is_directory())
+      continue;
     for (const char *file : {"model.pt2", "model_core.pt2"})
       for (const fs::directory_entry &entry : fs::directory_iterator(folder)) {
         std::string name = entry.path().stem().string();
@@ -126,7 +137,10 @@ std::vector<Case> cases() {
         if (name.starts_with("inputs") && fs::exists(found.file()) && fs::exists(found.tensors("outputs")))
           result.push_back(found);
       }
-  std::sort(result.begin(), result.end(), [](const Case &a, const Case &b) { return std::tie(a.program, a.variant) < std::tie(b.program, b.variant); });
+  }
+  std::sort(result.begin(), result.end(), [](const Case &a, const Case &b) {
+    return std::tie(a.program, a.variant) < std::tie(b.program, b.variant);
+  });
   return result;
 }
 
@@ -163,3 +177,43 @@ TEST_P(Models, AgreesWithPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Models, testing::ValuesIn(cases()), testName);
+
+//===-- Programs that are refused -----------------------------------------------------------------===//
+
+namespace {
+
+/// What importing tests/errors/models/`name` says.
+std::string refusal(const std::string &name) {
+  std::string file = std::string(DITC_TEST_MODELS) + "/../errors/models/" + name + "/model.pt2";
+  Pt2Archive archive = Pt2Archive::open(file);
+  ExportedProgram program = parseExportedProgram(archive.programJson(), file);
+  MLIRContext context;
+  try {
+    importProgram(context, program, archive, {"default", resolveBuckets(program, {}).front().symbols, {}});
+    return "";
+  } catch (const Error &error) {
+    return error.what();
+  }
+}
+
+} // namespace
+
+TEST(Refused, NamesTheModuleTheNodeAndTheReason) {
+  const std::map<std::string, std::string> expected{
+      {"boolean_index", "node 'index' (aten.index.Tensor): a boolean index makes a size depend on data"},
+      {"cond", "node 'cond' (higher_order.cond): its predicate depends on data"},
+      {"custom_op", "node 'scale' (ditc_test.scale.default): custom ops are not supported"},
+      {"data_size", "node 'item' (aten.item.default): a number of the program depends on data"},
+      {"dropout", "node 'dropout' (aten.dropout.default): dropout is switched on"},
+      {"fft", "node 'fft_rfft' (aten.fft_rfft.default): this ATen op is not supported"},
+      {"item", "node 'item' (aten.item.default): a number of the program depends on data"},
+      {"nonzero", "node 'nonzero' (aten.nonzero.default): the size of its result depends on data"},
+      {"random", "node 'randn_like' (aten.randn_like.default): random numbers are not supported"},
+      {"writes_buffer", "node 'add_' (aten.add_.Tensor): it writes to 'blocks.0.steps'"},
+  };
+  for (const auto &[name, text] : expected)
+    EXPECT_NE(refusal(name).find("1 node cannot be imported:\n  'blocks.0', " + text), std::string::npos)
+        << name << ": " << refusal(name);
+}
+
+TEST(Refused, ButWritesToInputsStayLocal) { EXPECT_EQ(refusal("writes_input"), ""); }

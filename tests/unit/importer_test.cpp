@@ -156,7 +156,8 @@ TEST_F(Importing, ElementsOfConstantsBecomeNumbers) {
   b.value("ones", DType::f32, {symbolic("Symbol('u0', integer=True)", 0)});
   b.op("ones", "aten.ones.default", {{"size", symInt("item")}}, {tensor("ones")});
   b.output("output", tensor("ones"));
-  EXPECT_THAT(error(b), HasSubstr("node 'item' (aten.item.default): a number of the program depends on data; pin the input"));
+  EXPECT_THAT(error(b),
+              HasSubstr("node 'item' (aten.item.default): a number of the program depends on data; pin the input"));
   HostTensor three{DType::i64, {}, {3, 0, 0, 0, 0, 0, 0, 0}};
   options.pinned["length"] = three;
   EXPECT_THAT(run(b), ElementsAre(1, 1, 1, 1, 1, 1));
@@ -176,7 +177,8 @@ static Graph twiceGraph() {
 TEST_F(Importing, GradModeRegionsAreInlined) {
   ProgramBuilder b;
   b.userInput("x", DType::f32, {2});
-  b.op("region", "higher_order.wrap_with_set_grad_enabled", {{"", flag(false)}, {"", graph(twiceGraph())}, {"", tensor("x")}}, DType::f32, {2});
+  b.op("region", "higher_order.wrap_with_set_grad_enabled",
+       {{"", flag(false)}, {"", graph(twiceGraph())}, {"", tensor("x")}}, DType::f32, {2});
   b.output("output", tensor("region"));
   EXPECT_THAT(run(b), ElementsAre(2, 4));
 }
@@ -189,7 +191,8 @@ TEST_F(Importing, WritesInsideRegionsAreSeenOutside) {
   ProgramBuilder b;
   b.userInput("x", DType::f32, {2});
   b.op("copy", "aten.clone.default", {{"self", tensor("x")}}, DType::f32, {2});
-  b.op("region", "higher_order.wrap_with_set_grad_enabled", {{"", flag(false)}, {"", graph(inner.graph)}, {"", tensor("copy")}}, DType::f32, {2});
+  b.op("region", "higher_order.wrap_with_set_grad_enabled",
+       {{"", flag(false)}, {"", graph(inner.graph)}, {"", tensor("copy")}}, DType::f32, {2});
   b.output("output", tensor("copy"));
   EXPECT_THAT(run(b), ElementsAre(10, 20));
 }
@@ -204,7 +207,14 @@ TEST_F(Importing, AutocastCastsProducts) {
   b.userInput("x", DType::f32, {1, 2});
   b.userInput("weight", DType::f32, {3, 2});
   b.op("region", "higher_order.wrap_with_autocast",
-       {{"", text("cpu")}, {"", type(DType::bf16)}, {"", flag(true)}, {"", none()}, {"", graph(inner.graph)}, {"", tensor("x")}, {"", tensor("weight")}}, DType::bf16, {1, 3});
+       {{"", text("cpu")},
+        {"", type(DType::bf16)},
+        {"", flag(true)},
+        {"", none()},
+        {"", graph(inner.graph)},
+        {"", tensor("x")},
+        {"", tensor("weight")}},
+       DType::bf16, {1, 3});
   b.output("output", tensor("region"));
   EXPECT_THAT(print(b), HasSubstr("(tensor<1x2xbf16>, tensor<3x2xbf16>) -> tensor<1x3xbf16>"));
 }
@@ -215,7 +225,8 @@ TEST_F(Importing, CondTakesAKnownBranch) {
   GraphBuilder other;
   other.input("a", DType::f32, {2});
   other.graph.outputs = {tensor("a")};
-  b.op("cond", "higher_order.cond", {{"", flag(true)}, {"", graph(twiceGraph())}, {"", graph(other.graph)}, {"", tensors({"x"})}}, DType::f32, {2});
+  b.op("cond", "higher_order.cond",
+       {{"", flag(true)}, {"", graph(twiceGraph())}, {"", graph(other.graph)}, {"", tensors({"x"})}}, DType::f32, {2});
   b.output("output", tensor("cond"));
   EXPECT_THAT(run(b), ElementsAre(2, 4));
 }
@@ -227,7 +238,8 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.leaf(InputSpec::Kind::Buffer, "b_cache", "cache", DType::f32, {3});
   b.op("odd", "aten.frobnicate.default", {{"self", tensor("x")}}, DType::f32, {2, 3});
   b.op("noise", "aten.randn.default", {{"size", integers({2})}}, DType::f32, {2});
-  b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32, {2, 3});
+  b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32,
+       {2, 3});
   b.op("mine", "mylib.scale.default", {{"x", tensor("x")}}, DType::f32, {2, 3});
   b.op("scan", "higher_order.scan", {{"", tensor("x")}}, DType::f32, {2, 3});
   b.op("write", "aten.add_.Tensor", {{"self", tensor("b_cache")}, {"other", integer(1)}}, DType::f32, {3});
@@ -236,11 +248,18 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   std::string text = error(b);
   EXPECT_THAT(text, HasSubstr("8 nodes cannot be imported:"));
   EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported"));
-  EXPECT_THAT(text, HasSubstr("node 'noise' (aten.randn.default): random numbers are not supported; pass the noise as an input"));
-  EXPECT_THAT(text, HasSubstr("node 'drop' (aten.dropout.default): dropout is switched on; call model.eval() before exporting"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("node 'noise' (aten.randn.default): random numbers are not supported; pass the noise as an input"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("node 'drop' (aten.dropout.default): dropout is switched on; call model.eval() before exporting"));
   EXPECT_THAT(text, HasSubstr("node 'mine' (mylib.scale.default): custom ops are not supported"));
   EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.scan): this higher-order op is not supported"));
-  EXPECT_THAT(text, HasSubstr("node 'write' (aten.add_.Tensor): it writes to 'cache'; weights and constants are read-only in a package"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "node 'write' (aten.add_.Tensor): it writes to 'cache'; weights and constants are read-only in a package"));
   EXPECT_THAT(text, HasSubstr("node 'where' (aten.nonzero.default): the size of its result depends on data"));
   EXPECT_THAT(text, HasSubstr("node 'small' (aten.to.dtype): element type f8e4m3 is not supported"));
 }

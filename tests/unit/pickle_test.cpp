@@ -33,8 +33,8 @@ void pushTensor(PickleText &text) { text.tensor("FloatStorage", "0", 6, 1, {2, 2
 
 TEST(PickleTest, Constants) {
   PickleText text;
-  text.op('(').op('N').op('\x88').op('\x89').add("K\xff").add("M\xff\xff").integer(-5).add("\x8a\x02\x00\x80");
-  text.add(std::string("\x8a\x00", 2)).add(std::string("G\x3f\xf8\0\0\0\0\0\0", 9)).text("s\xc3\xa4").op(')').op('t');
+  text.op('(').op('N').op('\x88').op('\x89').add("K\xff").add("M\xff\xff").integer(-5);
+  text.add(std::string("\x8a\x02\x00\x80", 4)).add(std::string("\x8a\x00", 2)).add(std::string("G\x3f\xf8\0\0\0\0\0\0", 9)).text("s\xc3\xa4").op(')').op('t');
   PickleDocument document = parse(text.done());
   const auto &items = document.root().items;
   ASSERT_EQ(items.size(), 11u);

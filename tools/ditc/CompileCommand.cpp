@@ -27,7 +27,7 @@ dimension; several static exports are one bucket each, named NAME=MODEL.pt2 or a
 
 /// The command line before it is checked.
 struct CompileArguments {
-  std::vector<std::string> models, buckets, weights, pins, targets = {"host"};
+  std::vector<std::string> models, buckets, weights, pins, invariant, targets = {"host"};
   std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu;
   bool noCache = false, json = false, verbose = false, quiet = false;
 };
@@ -45,6 +45,7 @@ CompileOptions toOptions(const CompileArguments &arguments) {
     options.models.push_back(parseModel(model));
   options.buckets = arguments.buckets;
   options.weights = arguments.weights;
+  options.invariant = arguments.invariant;
   options.targets = arguments.targets;
   options.hostCpu = arguments.hostCpu;
   options.numerics = arguments.numerics == "eager" ? Numerics::Eager : Numerics::Fast;
@@ -95,6 +96,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--bucket", arguments->buckets, "NAME:SYM=VAL,... or NAME:INPUT.DIM=VAL,... (repeatable)");
   command->add_option("--weights", arguments->weights, "safetensors file, or index of shards, with weights by parameter name (repeatable)");
   command->add_option("--pin", arguments->pins, "NAME=FILE.safetensors: the input's value belongs to the bucket (repeatable)");
+  command->add_option("--invariant", arguments->invariant, "an input that is the same in every denoising step; positions (*_ids) and rotary tables are taken to be (repeatable)");
   command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
       ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
   command->add_option("--target", arguments->targets, "what to compile for (repeatable)")->check(CLI::IsMember({"host"}))->capture_default_str();

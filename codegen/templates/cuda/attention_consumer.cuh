@@ -187,6 +187,15 @@ struct Consumer {
     return following;
   }
 
+  /// After the softmax has finished: one value per row, from the first thread of its quad.
+  __device__ void storeLogSumExp() const {
+    constexpr float kLn2 = 0.6931471805599453f;
+    for (int half = 0; half < 2; ++half)
+      if (threadIdx.x % 4 == 0 && row + 8 * half < p.queries)
+        p.logSumExp[((long long)tile.batch * p.heads + tile.head) * p.queries + row + 8 * half] =
+            kLn2 * (softmax.offset(softmax.top[half], p.scaleLog2) + __log2f(softmax.sum[half]));
+  }
+
   /// One work tile; leaves O unnormalised in `output`.
   __device__ void compute(const WorkTile &blockTile, BlockRange range) {
     // From one lane, as in `run`: loop counters that the compiler knows to be uniform leave registers to the tiles.

@@ -22,6 +22,7 @@ struct Params {
   float scaleLog2;  // scale · log2(e), positive
   Sharing sharing;
   int splitTiles;  // the last tiles that all blocks share, fewer than blocks; 0 and no `sharing` otherwise
+  float *logSumExp;  // (batch, head, row) of ln Σ exp(score), or null; -inf for a row without keys
 };
 
 /// Sizes that follow from a Config.

@@ -99,6 +99,50 @@ struct Causal : NoMask {
   }
 };
 
+/// Query i sees keys i - before .. i + after: attention to near neighbours in one dimension.
+struct Window : NoMask {
+  static constexpr bool EVEN = false, PER_BLOCK = true;
+  int before, after;
+
+  template <int M, int N>
+  __device__ BlockRange range(const WorkTile &tile, int keys) const {
+    int first = tile.row - before, last = tile.row + M + after;
+    return {first > 0 ? first / N : 0, ceilDiv(last < keys ? last : keys, N)};
+  }
+  template <int M, int N>
+  __device__ int kind(const WorkTile &tile, int block) const {
+    bool allSeen = block * N >= tile.row + M - 1 - before && (block + 1) * N - 1 <= tile.row + after;
+    return allSeen ? Full : Partial;
+  }
+  template <int COUNT>
+  __device__ void apply(float (&scores)[COUNT], const Fragment &, const WorkTile &, ScorePlace place) const {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      int distance = place.column + 8 * (i / 4) + i % 2 - (place.row + 8 * (i / 2 % 2));
+      if (distance < -before || distance > after)
+        scores[i] = negativeInfinity();
+    }
+  }
+};
+
+/// Scaled scores x become cap · tanh(x / cap); combine it before masks that hide keys.
+struct SoftCap : NoMask {
+  static constexpr bool PER_BLOCK = true;
+  float inverse;  // 2 · log2(e) · scale / cap
+  float factor;   // cap / scale
+
+  template <int M, int N>
+  __device__ int kind(const WorkTile &, int) const {
+    return Partial;
+  }
+  template <int COUNT>
+  __device__ void apply(float (&scores)[COUNT], const Fragment &, const WorkTile &, ScorePlace) const {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)  // tanh y = 1 - 2 / (1 + e^2y), exact enough where tanh.approx (5e-4) is not
+      scores[i] = factor - __fdividef(2.0f * factor, 1.0f + ex2(fminf(scores[i] * inverse, 126.0f)));
+  }
+};
+
 /// A boolean mask of any broadcast shape, packed 32 keys a word by attention_mask_pack.cuh, with one verdict (Skip,
 /// Partial, Full) per tile. A stride of 0 broadcasts; a key-validity mask has row stride 0 and one row of verdicts.
 struct BitMask : NoMask {

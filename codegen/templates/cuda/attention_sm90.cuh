@@ -159,6 +159,8 @@ __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue)
         continue;
     float inverse[2];
     consumer.softmax.finish(inverse);
+    if (p.logSumExp != nullptr)
+      consumer.storeLogSumExp();
     storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, item.tile, consumer.row, p.queries,
                                              epilogue);
   }

@@ -38,12 +38,14 @@ struct WorkItem {
 /// The line of key blocks of all shared tiles, and who has which stretch of it.
 struct Stretches {
   int blocks;  // key blocks per tile
-  int units;   // of all shared tiles; times the grid it fits 31 bits up to 16 million keys
+  u32 units;   // of all shared tiles; times the grid it fits 31 bits up to 16 million keys
+  u32 sharers; // blocks that get some: all, unless there are fewer units
 
-  __device__ Stretches(int splitTiles, int blocks) : blocks(blocks), units(splitTiles * blocks) {}
-  __device__ int begin(int block) const { return u32(block * units) / gridDim.x; }
+  __device__ Stretches(int splitTiles, int blocks)
+      : blocks(blocks), units(splitTiles * blocks), sharers(units < gridDim.x ? units : gridDim.x) {}
+  __device__ int begin(u32 block) const { return (block < sharers ? block : sharers) * units / sharers; }
   __device__ int firstTile(int block) const { return begin(block) / blocks; }
-  __device__ int owner(int unit) const { return ((unit + 1) * gridDim.x - 1) / u32(units); }
+  __device__ int owner(int unit) const { return ((unit + 1) * sharers - 1) / units; }
   __device__ int slot(int block, int tile) const { return 2 * block + tile - firstTile(block); }
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of a tile: the epilogue on the accumulators, and the way to memory. Every warp moves its 16 rows by itself,
-// 64 columns at a time, through small boxes in shared memory that the copy engine reads; no warp waits for another.
+// BOX columns at a time, through small boxes in shared memory that the copy engine reads; no warp waits for another.
 //
-//   accumulators ──epilogue──▶ 16-bit pairs ──stmatrix──▶ box (16 x 64, swizzled) ──copy engine──▶ out
+//   accumulators ──epilogue──▶ 16-bit pairs ──stmatrix──▶ box (16 x BOX) ──copy engine──▶ out
 //                     ▲                                    │ the same box, filled before the k loop
 //                     └──────────── ldmatrix ──────────────┘ (epilogues with a residual)
 #pragma once
@@ -16,8 +16,9 @@ namespace ditc::gemm_sm90 {
 template <class L>
 using Accumulators = float[L::BANDS][L::BLOCK_N / 2];
 
-/// The boxes of one warp. A box holds rows of 128 bytes; the 16-byte piece c of row r lies at c ^ (r % 8), as the
-/// 128-byte swizzle wants it, so that neither side meets bank conflicts.
+/// The boxes of one warp. In a box of 64 columns the 16-byte piece c of row r lies at c ^ (r % 8), as the 128-byte
+/// swizzle wants it, so that neither side meets bank conflicts. Other widths (odd multiples of 16) are stored plainly,
+/// with conflicts of two.
 template <class L>
 struct Staging {
   const Shared<L> &shared;
@@ -29,25 +30,56 @@ struct Staging {
   /// This lane's address in a matrix instruction on columns 16 · pair … 16 · pair + 15.
   __device__ u32 piece(int index, int pair) const {
     int row = lane % 16, column = 2 * pair + lane / 16;
-    return box(index) + row * 128 + ((column ^ row % 8) << 4);
+    return box(index) + row * 2 * L::BOX + ((L::BOX == 64 ? column ^ row % 8 : column) << 4);
   }
 };
 
-/// Asks for the residual of this warp's rows; called before the k loop, so that it arrives during it.
+/// The residual of a warp's rows, a box for every BOX columns of every band. It comes in rounds of BOXES: the first is
+/// asked for before the k loop and arrives during it; the others follow as boxes become free.
 template <class L>
-__device__ void fetchResidual(const Staging<L> &staging, const Problem &p, const Tile &tile, int firstRow) {
-  constexpr int ACROSS = L::BLOCK_N / 64, BOXES = L::BANDS * ACROSS;
-  static_assert(L::BOXES >= BOXES, "a residual needs a staging box for every 16 x 64 values of a warp");
-  if (staging.lane == 0) {
-    storeWaitRead<0>();  // the previous tile has left the boxes
+struct Residual {
+  static constexpr int ACROSS = L::BLOCK_N / L::BOX, COUNT = L::BANDS * ACROSS;
+  const Problem &p;
+  const Tile &tile;
+  int firstRow;
+
+  /// Lane 0 asks for box `index`; the first of a round announces the whole round.
+  __device__ void fetch(const Staging<L> &staging, int index) const {
     u32 barrier = staging.shared.residual(staging.warp);
-    barrierExpect(barrier, BOXES * L::BOX_BYTES);
-#pragma unroll
-    for (int i = 0; i < BOXES; ++i)
-      copyBox(staging.box(i), p.residual, barrier, tile.column + i % ACROSS * 64, firstRow + i / ACROSS * 64, 0,
-              tile.batch);
+    if (index % L::BOXES == 0)
+      barrierExpect(barrier, min(L::BOXES, COUNT - index) * L::BOX_BYTES);
+    copyBox(staging.box(index % L::BOXES), p.residual, barrier, tile.column + index % ACROSS * L::BOX,
+            firstRow + index / ACROSS * 64, 0, tile.batch);
   }
-}
+
+  __device__ void begin(const Staging<L> &staging) const {
+    if (staging.lane == 0) {
+      storeWaitRead<0>();  // the previous tile has left the boxes
+#pragma unroll
+      for (int i = 0; i < min(L::BOXES, COUNT); ++i)
+        fetch(staging, i);
+    }
+  }
+
+  /// Before box `index` is read.
+  __device__ void wait(Staging<L> &staging, int index) const {
+    if (index % L::BOXES == 0) {
+      barrierWait(staging.shared.residual(staging.warp), staging.residualParity);
+      staging.residualParity ^= 1;
+    }
+  }
+
+  /// After box `index` has been sent: the one before it has left its place, except with a single box, which is waited
+  /// for.
+  __device__ void refill(const Staging<L> &staging, int index) const {
+    constexpr int BEHIND = L::BOXES > 1 ? 1 : 0;
+    int next = index - BEHIND + L::BOXES;
+    if (next >= L::BOXES && next < COUNT && staging.lane == 0) {
+      storeWaitRead<BEHIND>();
+      fetch(staging, next);
+    }
+  }
+};
 
 /// Sixteen columns into a box.
 template <class L>
@@ -76,14 +108,14 @@ __device__ void finishChunk(Staging<L> &staging, const Problem &p, const Epilogu
                             int column, float (&x)[Epilogue::COLUMNS / 2], const At &at) {
   epilogue(x, at);
 #pragma unroll
-  for (int part = 0; part < Epilogue::OUTPUT / 64; ++part) {
+  for (int part = 0; part < Epilogue::OUTPUT / L::BOX; ++part) {
     if (staging.lane == 0)
       storeWaitRead<L::BOXES - 1>();  // the store that used this box last has read it
     __syncwarp();
 #pragma unroll
-    for (int pair = 0; pair < 4; ++pair)
-      writePiece(staging, staging.next, pair, x + 32 * part + 8 * pair);
-    send(staging, p, tile, staging.next, row, column / Epilogue::COLUMNS * Epilogue::OUTPUT + 64 * part);
+    for (int pair = 0; pair < L::BOX / 16; ++pair)
+      writePiece(staging, staging.next, pair, x + L::BOX / 2 * part + 8 * pair);
+    send(staging, p, tile, staging.next, row, column / Epilogue::COLUMNS * Epilogue::OUTPUT + L::BOX * part);
     staging.next = staging.next + 1 == L::BOXES ? 0 : staging.next + 1;
   }
 }
@@ -93,7 +125,7 @@ template <class L, class Epilogue, class At>
 __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int box,
                           int row, int column, float *x, At at) {
 #pragma unroll
-  for (int pair = 0; pair < 4; ++pair, at.firstColumn += 16) {
+  for (int pair = 0; pair < L::BOX / 16; ++pair, at.firstColumn += 16) {
     u32 residual[4];
     loadMatrices(staging.piece(box, pair), residual);
     epilogue(*reinterpret_cast<float(*)[8]>(x + 8 * pair), residual, at);
@@ -105,26 +137,29 @@ __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue 
 template <class L, class Epilogue>
 __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int firstRow,
                        Accumulators<L> &acc) {
-  constexpr int COLUMNS = Epilogue::RESIDUAL ? 64 : Epilogue::COLUMNS, CHUNKS = L::BLOCK_N / COLUMNS;
+  constexpr int COLUMNS = Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS, CHUNKS = L::BLOCK_N / COLUMNS;
   static_assert(L::BLOCK_N % COLUMNS == 0, "BLOCK_N is a multiple of the columns that the epilogue sees together");
+  static_assert(Epilogue::RESIDUAL || Epilogue::OUTPUT % L::BOX == 0, "a chunk's output fills whole boxes");
   static_assert(!Epilogue::RESIDUAL || Epilogue::COLUMNS == 16, "a residual comes in pieces of 16 columns");
-  if constexpr (Epilogue::RESIDUAL) {
-    barrierWait(staging.shared.residual(staging.warp), staging.residualParity);
-    staging.residualParity ^= 1;
-  }
+  Residual<L> residual{p, tile, firstRow};
 #pragma unroll
   for (int band = 0; band < L::BANDS; ++band)
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-      int row = firstRow + 64 * band, column = tile.column + chunk * COLUMNS;
-      if (row >= p.rows || column >= p.columns)
-        continue;  // the same for the whole warp
+      int row = firstRow + 64 * band, column = tile.column + chunk * COLUMNS, index = band * CHUNKS + chunk;
+      bool inside = row < p.rows && column < p.columns;  // the same for the whole warp
       float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][chunk * COLUMNS / 2]);
       Place<!L::EVEN> at{tile.batch, row + staging.lane / 4, column + staging.lane % 4 * 2, p.rows, p.columns};
-      if constexpr (Epilogue::RESIDUAL)
-        finishBox(staging, p, epilogue, tile, band * CHUNKS + chunk, row, column, x, at);
-      else
+      if constexpr (Epilogue::RESIDUAL) {
+        residual.wait(staging, index);
+        if (inside)
+          finishBox(staging, p, epilogue, tile, index % L::BOXES, row, column, x, at);
+        else if (staging.lane == 0)
+          storeCommit();  // an empty group, so that groups count boxes
+        residual.refill(staging, index);
+      } else if (inside) {
         finishChunk(staging, p, epilogue, tile, row, column, x, at);
+      }
     }
 }
 

@@ -42,7 +42,7 @@ struct Layout : Config {
   static constexpr int BANDS = BLOCK_M / 64 / SHARERS;              // 64-row products of one consumer
 
   static constexpr int A_BYTES = BLOCK_M * BLOCK_K * 2, B_BYTES = BLOCK_N * BLOCK_K * 2;
-  static constexpr int BOX_BYTES = 16 * 64 * 2, WARPS = 4 * CONSUMERS;
+  static constexpr int BOX_BYTES = 16 * Config::BOX * 2, WARPS = 4 * CONSUMERS;
   // Offsets from a 1024-byte boundary.
   static constexpr int A_AT = 0, B_AT = STAGES * A_BYTES, STAGING_AT = B_AT + STAGES * B_BYTES;
   static constexpr int BARRIERS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
@@ -52,7 +52,9 @@ struct Layout : Config {
   static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : 160;
 
   static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
-  static_assert(BLOCK_N % 64 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 64 up to 256");
+  static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");
+  static_assert(BLOCK_N % Config::BOX == 0 && (Config::BOX == 64 || Config::BOX % 32 == 16),
+                "BOX divides BLOCK_N, and is 64 or an odd multiple of 16");
   static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && CLUSTER <= 2,
                 "a cluster has at most 2 blocks, each with whole repeats of the swizzle");
   static_assert(!Config::PINGPONG || CONSUMERS == 2, "ping-pong takes two consumers");

@@ -18,7 +18,7 @@
 //   Config      allowed                        meaning
 //   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
 //   BLOCK_M     64 · consumers (· 2)           rows of a tile; all consumers together, or one of them with PINGPONG
-//   BLOCK_N     16 … 256, multiple of 64       columns of a tile, a multiple of the epilogue's COLUMNS
+//   BLOCK_N     16 … 256, multiple of 16       columns of a tile, a multiple of the epilogue's COLUMNS
 //   STAGES      2 …                            k steps (of 64) in flight
 //   CONSUMERS   1, 2, 3                        warpgroups that multiply
 //   CLUSTER_M   1, 2                           blocks above each other that share B by multicast
@@ -26,17 +26,18 @@
 //   PINGPONG    bool                           consumers work on different tiles
 //   LAG         0 … (STAGES-1)/(CONSUMERS-1)   k steps that a consumer stays behind the one before (not with PINGPONG)
 //   GROUP       1 …                            cluster tiles in M that are visited before the next in N
-//   BOXES       1 …                            staging boxes (16 rows x 64 columns) per warp; a residual needs all of a
-//                                              warp's share of the tile
+//   BOX         64, or 16 · odd                columns of a staging box, a divisor of the epilogue's OUTPUT
+//   BOXES       1 …                            staging boxes (16 rows x BOX columns) per warp; a residual wants about as
+//                                              many as a warp's share of the tile has
 //   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
 //
 //   K is a multiple of 8 (the copy engine's 16 bytes); M, N (multiple of 8) and K need not fill tiles. K may come in two
 //   ranges, A from a[0] then a[1]: a concat before a linear layer. Rows of `out` are placed by its map, so that the
 //   output may be part of a larger buffer, or have its heads outside (headColumns).
-//   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1}, out, residual {64, 16, 1, 1}; all
-//   with the 128-byte swizzle.
+//   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1}, out, residual {BOX, 16, 1, 1}; all
+//   with the 128-byte swizzle, but out and residual without where BOX is not 64.
 //
-//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 8192 · CONSUMERS · BOXES bytes, + 2 KB
+//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB
 //   registers      BLOCK_M · BLOCK_N / (128 · CONSUMERS) accumulators a thread, + about 40 and the epilogue's
 //
 //   measured: see tests/bench/results
@@ -195,7 +196,7 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
     }
     const Problem &p = schedule.params.problem[tile.problem];
     if constexpr (Epilogue::RESIDUAL)
-      fetchResidual(staging, p, tile, tile.row + rowInTile);
+      Residual<L>{p, tile, tile.row + rowInTile}.begin(staging);
     multiply(shared, cursor, consumer, steps, acc);
     finish(staging, p, epilogues.of[tile.problem], tile, tile.row + rowInTile, acc);
   }

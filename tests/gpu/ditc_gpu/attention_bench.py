@@ -45,19 +45,20 @@ def plan():
     temporal = [SmallKernel(72, 64, 16, 4, panel=64, stages=s, blocks=b) for s, b in ((1, 4), (2, 2), (1, 3))]
     windows = [SmallKernel(64, 64, stages=1, blocks=b) for b in (4, 5)]
     half = {d: [default(d, "lengths"), default(d, "bits")] for d in (64, 72, 128)}
+    half[72] += [Kernel(72, 112, 3, mask="lengths"), Kernel(72, 96, 3, mask="bits")]
     return [
         ("flux_1024", [default(128), Kernel(128, 144), default(128, **whole)]),
         ("flux_2048", [default(128), Kernel(128, 144)]),
-        ("wan_480p", [default(128), Kernel(128, 160), Kernel(128, 144)]),
+        ("wan_480p", [default(128), Kernel(128, 112)]),
         ("sd35_1024", [default(64), default(64, **whole)]),
         ("pixart_1024", [default(72), Kernel(72, 112, 3), default(72, **whole)]),
-        ("pixart_cross", [default(72), Kernel(72, 112, 3), Kernel(72, 80, 3), Kernel(72, 160)]),
+        ("pixart_cross", [default(72), Kernel(72, 112, 3), Kernel(72, 80, 3)]),
         ("dit_256", [Kernel(72, 64, 1), Kernel(72, 64, 1, stages=3), SmallKernel(72, 256, panel=64, stages=1, blocks=1)]),
-        ("dit_512", [Kernel(72, 128), Kernel(72, 144), Kernel(72, 96)]),
+        ("dit_512", [Kernel(72, 128), Kernel(72, 80, 3)]),
         ("sd15_512", [default(40), Kernel(40, 144, 3)]),
-        ("sd15_mid", [Kernel(80, 128), Kernel(80, 144), Kernel(80, 96)]),
+        ("sd15_mid", [Kernel(80, 128)]),
         ("d80", [Kernel(80, 128), Kernel(80, 176), default(80)]),
-        ("d96", [default(96), Kernel(96, 128)]),
+        ("d96", [default(96), Kernel(96, 160)]),
         ("d160", [default(160)]),
         ("auraflow", [default(256), default(256, **whole)]),
         ("latte_temporal", temporal), ("windows_8x8", windows),

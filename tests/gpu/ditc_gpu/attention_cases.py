@@ -5,12 +5,14 @@ Every case poisons what the kernel must neither read nor write: memory around th
 itself NaN, and the rows behind the last token of padded inputs (and behind a sequence's key length) NaN. Every case runs
 twice and the results have to agree bit for bit."""
 
+import ctypes
 import dataclasses
 import zlib
 
 from attention_kernels import DEFAULTS, Kernel, SmallKernel, default
 
 TOLERANCE = {"BF16": 6e-3, "F16": 1.2e-3}
+CAP = 5.0  # of the soft-capped cases
 LAYOUTS = ("token", "head", "padded", "fused")
 
 
@@ -42,7 +44,7 @@ def cases():
             ("causal", 100, 100), ("causal", 1000, 1000), ("causal", 300, 1111),
             ("keybits", 200, 300), ("keybits", 77, 1000), ("holes", 300, 1500), ("bits", 333, 555), ("headbits", 130, 700),
             ("bias", 100, 333), ("rowbias", 200, 600), ("bias", 64, 1000), ("causal_lengths", 300, 700),
-            ("causal_lengths", 1000, 1000), ("bits", 1, 4096), ("lengths", 1, 129),
+            ("causal_lengths", 1000, 1000), ("window", 700, 900), ("softcap", 300, 500), ("bits", 1, 4096), ("lengths", 1, 129),
         ):
             turn += 1
             kind = {"keybits": "bits", "holes": "bits", "headbits": "bits", "rowbias": "bias"}.get(mask, mask)
@@ -108,6 +110,12 @@ def make_mask(torch, case, attention, folder, k, v, scale):
         return arguments, hidden, None, keep
     if case.mask == "causal":
         return [], column > torch.arange(case.queries, device="cuda")[:, None], None, None
+    if case.mask == "window":
+        distance = column - torch.arange(case.queries, device="cuda")[:, None]
+        return [ctypes.c_int32(100), ctypes.c_int32(33)], (distance < -100) | (distance > 33), None, None
+    if case.mask == "softcap":  # the reference applies the cap itself
+        arguments = [ctypes.c_float(2 * 1.4426950408889634 * scale / CAP), ctypes.c_float(CAP / scale)]
+        return arguments, column > torch.arange(case.queries, device="cuda")[:, None], None, None
     if case.mask in ("bias", "rowbias"):
         rows = case.queries if case.mask == "bias" else 1
         element = attention.TORCH_TYPE[case.kernel.element]
@@ -131,17 +139,21 @@ def make_mask(torch, case, attention, folder, k, v, scale):
     return packed.arguments, ~visible, packed.pack, packed
 
 
-def reference(torch, q, k, v, scale, mask):
+def reference(torch, q, k, v, scale, mask, cap):
+    """Output (batch, token, head, column) and log-sum-exp (batch, head, token) in fp64."""
     q, k, v = (x.transpose(1, 2).double() for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = q @ k.transpose(2, 3) * scale
+    if cap:
+        scores = cap * torch.tanh(scores / cap)
     if mask is not None:
         scores = scores.masked_fill(mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
     top = scores.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
     p = (scores - top).exp()
-    out = p @ v.nan_to_num() / p.sum(-1, keepdim=True).clamp_min(1e-300)
-    return out.transpose(1, 2)
+    total = p.sum(-1, keepdim=True)
+    out = p @ v.nan_to_num() / total.clamp_min(1e-300)
+    return out.transpose(1, 2), (top + total.log()).squeeze(-1)
 
 
 def run(folder, case):
@@ -167,7 +179,8 @@ def run(folder, case):
 
     whole = torch.full((case.batch, case.queries + 3, case.heads, dv + 8), 12345.0, dtype=element, device="cuda")
     out = whole[:, : case.queries, :, :dv]
-    launch = attention.Attention(folder, kernel).bind(q, k, v, out, arguments, scale)
+    sums = torch.full((case.batch, case.heads, case.queries), float("nan"), device="cuda")
+    launch = attention.Attention(folder, kernel).bind(q, k, v, out, arguments, scale, sums)
     runs = []
     for _ in range(2):
         out.fill_(float("nan"))
@@ -176,8 +189,8 @@ def run(folder, case):
         launch()
         torch.cuda.synchronize()
         runs.append(out.clone())
-    expected = reference(torch, q, k, v, scale, mask)
-    error = (runs[0].double() - expected).norm() / expected.norm()
+    expected, expected_sums = reference(torch, q, k, v, scale, mask, CAP if case.mask == "softcap" else None)
+    error = (runs[0].double() - expected).norm() / expected.norm().clamp_min(1e-30)
     result = {"job": str(case), "rel": float(error) if bool(error == error) else 9.0}
     if not torch.isfinite(runs[0]).all():
         bad = (~torch.isfinite(runs[0])).nonzero()
@@ -186,6 +199,8 @@ def run(folder, case):
         rows = (runs[0].double() - expected).norm(dim=3) / (expected.norm(dim=3) + 1e-9)
         worst = rows.flatten().argmax()
         result["error"] = f"relative L2 {result['rel']:.2e}, worst row {rows.flatten()[worst]:.2e} at {int(worst)}"
+    elif isinstance(kernel, Kernel) and not torch.allclose(sums.double(), expected_sums, rtol=1e-3, atol=1e-3):
+        result["error"] = f"log-sum-exp off by {(sums.double() - expected_sums).abs().max().item():.2e}"
     elif not torch.equal(runs[0], runs[1]):
         result["error"] = "two runs differ"
     elif not ((whole[:, case.queries :] == 12345.0).all() and (whole[..., dv:] == 12345.0).all()):

@@ -72,7 +72,7 @@ class Attention:
             cache[kernel] = Function(folder, kernel.name, "attention", kernel.shared_bytes)
         self.kernel, self.function = kernel, cache[kernel]
 
-    def bind(self, q, k, v, out, mask_arguments=(), scale=None):
+    def bind(self, q, k, v, out, mask_arguments=(), scale=None, log_sum_exp=None):
         kernel = self.kernel
         batch, queries, heads, d = q.shape
         keys, key_heads = k.shape[1], k.shape[2]
@@ -98,8 +98,10 @@ class Attention:
             parts, counters = self.sharing(multiprocessors)
             ctypes.memmove(params.address + 440, (ctypes.c_int64 * 2)(parts.data_ptr(), counters.data_ptr()), 16)
             ctypes.memmove(params.address + 456, (ctypes.c_int32 * 1)(shared_tiles), 4)
+            if log_sum_exp is not None:
+                ctypes.memmove(params.address + 464, (ctypes.c_int64 * 1)(log_sum_exp.data_ptr()), 8)
         arguments = [params, *mask_arguments]
-        keep = (q, k, v, out)
+        keep = (q, k, v, out, log_sum_exp)
         return lambda keep=keep: self.function.launch((grid, 1, 1), kernel.threads, arguments)
 
     def shared_tiles(self, tiles, blocks, multiprocessors):

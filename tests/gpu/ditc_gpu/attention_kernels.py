@@ -20,6 +20,9 @@ MASKS = {
     "causal": ("Causal", "", "Causal{{}, 0}"),
     "causal_lengths": ("Both<Causal, KeyLengths>", ", const int *lengths",
                        "Both<Causal, KeyLengths>{Causal{{}, 0}, KeyLengths{{}, lengths}}"),
+    "window": ("Window", ", int before, int after", "Window{{}, before, after}"),
+    "softcap": ("Both<SoftCap, Causal>", ", float inverse, float factor",
+                "Both<SoftCap, Causal>{SoftCap{{}, inverse, factor}, Causal{{}, 0}}"),
     "bits": (
         "BitMask",
         ", const u32 *words, const u8 *verdicts, long long wordBatch, long long wordHead, long long wordRow,"

@@ -25,6 +25,7 @@ class Variant:
     lag: int = 0
     group: int = 8
     boxes: int = 2
+    box: int = 64
     even: bool = True
     dtype: torch.dtype = BF16
     epilogue: str = "Pointwise<Element>"
@@ -35,9 +36,10 @@ class Variant:
     def name(self):
         shape = f"{self.m}x{self.n}_s{self.stages}_c{self.consumers}_{self.cluster_m}x{self.cluster_n}"
         schedule = "pp" if self.pingpong else f"lag{self.lag}"
+        box = "" if self.box == 64 else f"x{self.box}"
         tail = "" if self.even else "_tail"
         dtype = "" if self.dtype == BF16 else "_f16"
-        return f"{self.label}_{shape}_{schedule}_g{self.group}_b{self.boxes}_p{self.problems}{tail}{dtype}"
+        return f"{self.label}_{shape}_{schedule}_g{self.group}_b{self.boxes}{box}_p{self.problems}{tail}{dtype}"
 
     @property
     def threads(self):
@@ -50,7 +52,7 @@ class Variant:
     @property
     def shared_bytes(self):
         warps = 4 * self.consumers
-        return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 2048 + 8 * (2 * self.stages + warps) + 1024
+        return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 32 * self.box + 8 * (2 * self.stages + warps) + 1024
 
     def unit(self):
         """The translation unit, as the compiler would write it."""
@@ -65,7 +67,7 @@ struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
   static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, GROUP = {self.group};
-  static constexpr int LAG = {self.lag}, BOXES = {self.boxes};
+  static constexpr int LAG = {self.lag}, BOX = {self.box}, BOXES = {self.boxes};
   static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]};
 }};
 using Epilogue = {self.epilogue};
@@ -130,7 +132,7 @@ class Problem:
             strides = [tensor.stride(1), tensor.stride(2) if heads > 1 else tensor.stride(1),
                        tensor.stride(0) if batch > 1 else tensor.stride(1)]
             return tensormap.encode(tensor.data_ptr(), tensor.dtype, [columns, rows, heads, batch], strides,
-                                    [64, 16, 1, 1]), columns
+                                    [variant.box, 16, 1, 1], swizzle=128 if variant.box == 64 else 0), columns
 
         a = [operand(t, variant.m // variant.cluster_n) for t in self.a]
         b = operand(self.b.unsqueeze(0), variant.n // variant.cluster_m)

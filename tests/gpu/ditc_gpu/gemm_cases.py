@@ -13,6 +13,9 @@ COOP_192x192 = Variant(192, 192, stages=4, consumers=3, cluster_m=2, boxes=1)
 COOP_128x192 = Variant(128, 192, stages=5, cluster_m=2, lag=4, boxes=1)
 PINGPONG_128x192 = Variant(128, 192, stages=4, cluster_m=2, pingpong=True)
 PINGPONG_128x128 = Variant(128, 128, stages=6, cluster_m=2, pingpong=True)
+WIDE_BOX = Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1,
+                   epilogue="Pointwise<Element, NoActivation, 176>")
+COOP_128x128 = Variant(128, 128, stages=6, lag=4)
 PLAIN = [
     COOP_128x256,
     COOP_256x128,
@@ -21,10 +24,13 @@ PLAIN = [
     PINGPONG_128x192,
     dataclasses.replace(PINGPONG_128x192, cluster_m=1),
     dataclasses.replace(PINGPONG_128x192, cluster_m=1, cluster_n=2),
-    dataclasses.replace(PINGPONG_128x192, group=4),
-    dataclasses.replace(PINGPONG_128x192, group=16),
     PINGPONG_128x128,
-    Variant(128, 128, stages=6, lag=4),
+    dataclasses.replace(PINGPONG_128x128, cluster_m=1),
+    WIDE_BOX,
+    dataclasses.replace(WIDE_BOX, cluster_m=2),
+    Variant(128, 144, stages=5, pingpong=True, box=48, epilogue="Pointwise<Element, NoActivation, 48>"),
+    Variant(128, 112, stages=6, lag=4, box=112, boxes=1, epilogue="Pointwise<Element, NoActivation, 112>"),
+    COOP_128x128,
 ]
 
 # ---- shapes: (name, rows, columns, k) --------------------------------------------------------------------------------
@@ -36,6 +42,7 @@ LARGE = [
     ("pixart qkv", 8192, 3456, 1152), ("pixart up", 8192, 4608, 1152), ("pixart down", 8192, 1152, 4608),
     ("pixart out", 8192, 1152, 1152), ("wan qkv", 32760, 15360, 5120), ("wan up", 32760, 13824, 5120),
 ]
+# Bound by latency and by tiles that fill less than one wave.
 SMALL = [("flux qkv text", 512, 9216, 3072), ("dit qkv", 512, 3456, 1152)]
 
 # ---- correctness: (batches, rows, columns, k ranges) ------------------------------------------------------------------
@@ -44,6 +51,9 @@ CHECK_SHAPES = [
     (1, 1024, 1536, (1024,)), (1, 8192, 3072, (512,)), (2, 300, 520, (200,)), (3, 77, 1152, (1152,)), (1, 1, 64, (8,)),
     (1, 129, 264, (64,)), (1, 640, 768, (72, 136)), (2, 500, 1000, (1000, 24)),
 ]
+# Shapes that are timed as two products in one launch beside the peer's two calls: (name, image rows, text rows, columns, k).
+JOINT = [("flux joint qkv, plain", 4096, 512, 9216, 3072), ("flux joint up, plain", 4096, 512, 12288, 3072)]
+
 CHECK_VARIANTS = PLAIN + [dataclasses.replace(COOP_128x256, cluster_m=1, cluster_n=2),
                           dataclasses.replace(COOP_192x192, lag=1), dataclasses.replace(COOP_128x256, lag=0)]
 
@@ -64,12 +74,12 @@ def checks():
 
 def benches():
     """One case per shape: all variants beside the peer."""
-    return LARGE + SMALL
+    return LARGE + SMALL + JOINT
 
 
 def variants():
     """Everything that a bundle holds."""
-    everything = [case.variant for case in checks()] + PLAIN
+    everything = [case.variant for case in checks()] + PLAIN + [dataclasses.replace(v, problems=2) for v in PLAIN]
     for case in [*gemm_fused.cases().values(), *gemm_fused.small_cases().values()]:
         everything += case.variants
     return list({v.name: v for v in everything}.values())

@@ -12,8 +12,13 @@ from torch.nn import functional as F
 from . import gemm
 from .gemm import Problem, Variant
 
-TILE_192 = Variant(128, 192, stages=4, cluster_m=2, pingpong=True)
-TILE_128 = Variant(128, 128, stages=6, cluster_m=2, pingpong=True)
+TILE_192 = Variant(128, 192, stages=4, pingpong=True)
+TILE_128 = Variant(128, 128, stages=6, pingpong=True)
+
+
+def with_clusters(*variants, **changes):
+    """Each with the changes, alone and in clusters of two."""
+    return [dataclasses.replace(v, cluster_m=m, **changes) for v in variants for m in (1, 2)]
 
 
 def random(*shape, scale=1.0):
@@ -54,9 +59,7 @@ def heads_of(x, head):
 class QkvNormRope:
     """One stream: bias, per-head RMS norm and rotary embedding of queries and keys, heads outside."""
     epilogue, label, head = "HeadNormRope<Element, 128>", "qkv", 128
-    variants = [dataclasses.replace(TILE_128, epilogue=epilogue, label=label),
-                dataclasses.replace(TILE_128, epilogue=epilogue, label=label, boxes=1),
-                Variant(128, 256, stages=4, cluster_m=2, lag=3, epilogue=epilogue, label=label)]
+    variants = with_clusters(TILE_128, epilogue=epilogue, label=label)
 
     def __init__(self, rows=4096, width=3072, k=3072):
         self.rows, self.width, self.k = rows, width, k
@@ -90,7 +93,7 @@ class QkvNormRope:
 class JointQkvNormRope(QkvNormRope):
     """Image and text streams with weights of their own, into one sequence with the text first."""
     label = "joint"
-    variants = [dataclasses.replace(TILE_128, epilogue=QkvNormRope.epilogue, label=label, problems=2)]
+    variants = with_clusters(TILE_128, epilogue=QkvNormRope.epilogue, label=label, problems=2)
 
     def __init__(self, text=512, **rest):
         super().__init__(**rest)
@@ -126,8 +129,8 @@ class Up:
     """Bias and an activation."""
     def __init__(self, rows=4096, columns=12288, k=3072, activation="GeluTanh"):
         self.rows, self.columns, self.k, self.activation = rows, columns, k, activation
-        self.variants = [dataclasses.replace(tile, epilogue=f"Pointwise<Element, {activation}>", label=activation.lower())
-                         for tile in (TILE_192, TILE_128)]
+        self.variants = with_clusters(TILE_192, TILE_128, epilogue=f"Pointwise<Element, {activation}>",
+                                      label=activation.lower())
 
     def tensors(self):
         return [random(self.rows, self.k), weight(self.columns, self.k), random(self.columns, scale=0.1)]
@@ -159,7 +162,7 @@ class Gated(Up):
     """SwiGLU. The kernel's weight has rows of gate and up in turns of eight; the peer's are one after the other."""
     def __init__(self, **rest):
         super().__init__(activation="Silu", **rest)
-        self.variants = [dataclasses.replace(TILE_128, epilogue="SwiGlu<Element>", label="swiglu")]
+        self.variants = with_clusters(TILE_128, epilogue="SwiGlu<Element>", label="swiglu")
 
     def tensors(self):
         x, w, bias = super().tensors()
@@ -184,10 +187,10 @@ class Gated(Up):
 class Down:
     """residual + gate · (x Wᵀ + bias), x in one or two ranges of k."""
     epilogue, label = "GateResidual<Element>", "residual"
-    variants = [Variant(128, 192, stages=3, cluster_m=2, pingpong=True, boxes=6, epilogue=epilogue, label=label),
-                Variant(128, 128, stages=5, cluster_m=2, pingpong=True, boxes=4, epilogue=epilogue, label=label),
-                Variant(192, 192, stages=3, consumers=3, cluster_m=2, boxes=3, epilogue=epilogue, label=label),
-                Variant(128, 192, stages=4, cluster_m=2, lag=3, boxes=3, epilogue=epilogue, label=label)]
+    variants = with_clusters(
+        dataclasses.replace(TILE_192, boxes=4), TILE_128, Variant(192, 192, stages=3, consumers=3, boxes=3),
+        Variant(192, 192, stages=4, consumers=3, boxes=1), Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1),
+        epilogue=epilogue, label=label)
 
     def __init__(self, batches=1, rows=4096, columns=3072, ranges=(12288,)):
         self.batches, self.rows, self.columns, self.ranges = batches, rows, columns, ranges
@@ -218,7 +221,7 @@ class SingleIn(QkvNormRope):
     """Queries, keys and values beside the first half of an MLP: two epilogues by column, two outputs."""
     label = "single_in"
     epilogue = "ByColumns<HeadNormRope<Element, 128>, Pointwise<Element, GeluTanh, 128>>"
-    variants = [dataclasses.replace(TILE_128, epilogue=epilogue, label=label)]
+    variants = with_clusters(TILE_128, epilogue=epilogue, label=label)
 
     def __init__(self, rows=4608, width=3072, k=3072, hidden=12288):
         super().__init__(rows, width, k)
@@ -280,8 +283,7 @@ class JointUp(Up):
 class Sd3Qkv(QkvNormRope):
     """Heads of 64, norm without rotation, two batches as one sequence of rows."""
     epilogue, label, head = "HeadNormRope<Element, 64>", "qkv64", 64
-    variants = [dataclasses.replace(TILE_192, epilogue=epilogue, label=label),
-                dataclasses.replace(TILE_128, epilogue=epilogue, label=label)]
+    variants = with_clusters(TILE_192, TILE_128, epilogue=epilogue, label=label)
 
     def tensors(self):
         return super().tensors()[:-1]
@@ -314,4 +316,7 @@ def small_cases():
             Up(130, 384, 64, "Silu"), Up(130, 384, 64, "GeluErf"), Gated(rows=301, columns=1280, k=256),
             Down(3, 77, 384, (264,)), Down(2, 300, 768, (72, 1000)), SingleIn(333, 256, 128, 640),
             JointUp(text=77, rows=301, columns=768, k=256), Sd3Qkv(333, 192, 192)]
-    return {f"small {type(case).__name__} {i}": case for i, case in enumerate(even)}
+    odd = [Up(301, 200, 328), Down(2, 77, 200, (264,)), Gated(rows=301, columns=208, k=256)]
+    for case in odd:
+        case.variants = [dataclasses.replace(v, even=False) for v in case.variants]
+    return {f"small {type(case).__name__} {i}": case for i, case in enumerate(even + odd)}

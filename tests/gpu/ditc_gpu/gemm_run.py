@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Worker: `python3 -m ditc_gpu.gemm_run BUNDLE check|small|bench|fused FIRST` (see supervise.py)."""
+import dataclasses
 import json
 import sys
 
@@ -7,7 +8,7 @@ import torch
 
 from . import gemm_fused, timing
 from .gemm import Problem, launcher, pointwise
-from .gemm_cases import PINGPONG_128x192, PLAIN, benches, checks
+from .gemm_cases import COOP_128x128, PINGPONG_128x192, PLAIN, benches, checks
 
 
 def relative_error(out, reference):
@@ -45,24 +46,35 @@ def check_plain(bundle, case):
 
 
 def bench_plain(bundle, shape):
-    """Microseconds of the peer and of every variant."""
-    name, rows, columns, k = shape
-    sets = timing.sets_for(2 * (rows * k + columns * k + rows * columns))
-    a = [random(1, rows, k) for _ in range(sets)]
-    b = [random(columns, k, scale=k ** -0.5) for _ in range(sets)]
-    out = [torch.empty(1, rows, columns, device="cuda", dtype=torch.bfloat16) for _ in range(sets)]
-    calls = {"cublas": lambda i: torch.mm(a[i][0], b[i].t(), out=out[i][0])}
-    for variant in PLAIN:
+    """Microseconds of the peer and of every variant; several products of one shape are one launch of ours."""
+    name, *rows, columns, k = shape
+    sets = timing.sets_for(2 * (sum(rows) * (k + columns) + len(rows) * columns * k))
+
+    def products():
+        return [(random(1, m, k), random(columns, k, scale=k ** -0.5),
+                 torch.empty(1, m, columns, device="cuda", dtype=torch.bfloat16)) for m in rows]
+
+    data = [products() for _ in range(sets)]
+
+    def peer(i):
+        for a, b, out in data[i]:
+            torch.mm(a[0], b.t(), out=out[0])
+
+    def launches(variant, dependent):
         kernel = variant.load(bundle)
-        launches = [launcher(kernel, variant, [Problem([a[i]], b[i], [out[i]], pointwise())]) for i in range(sets)]
-        calls[variant.name] = lambda i, launches=launches: launches[i]()
-    dependent = [launcher(PINGPONG_128x192.load(bundle), PINGPONG_128x192, [Problem([a[i]], b[i], [out[i]], pointwise())],
-                          dependent=True) for i in range(sets)]
-    calls[PINGPONG_128x192.name + "_pdl"] = lambda i: dependent[i]()
+        calls = [launcher(kernel, variant, [Problem([a], b, [out], pointwise()) for a, b, out in data[i]],
+                          dependent=dependent) for i in range(sets)]
+        return lambda i: calls[i]()
+
+    calls = {"cublas": peer}
+    for variant in PLAIN:
+        variant = dataclasses.replace(variant, problems=len(rows))
+        calls[variant.name] = launches(variant, False)
+        if variant in (PINGPONG_128x192, COOP_128x128):
+            calls[variant.name + "_pdl"] = launches(variant, True)
     torch.cuda.synchronize()
-    flop = 2 * rows * columns * k
-    return {"shape": name, "size": [rows, columns, k], "flop": flop,
-            "us": timing.compare(calls, sets, target_ms=min(6.0, 2e-9 * flop / 700 * 50))}
+    return {"shape": name, "size": [rows, columns, k], "flop": 2 * sum(rows) * columns * k,
+            "us": timing.compare(calls, sets)}
 
 
 def run_fused(case, variant, bundle, tensors, outputs):
