@@ -211,6 +211,7 @@ private:
     Report report;
     OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
     std::set<std::string> constants;
+    std::optional<Plan> firstPlan;
     auto storeConstant = [&](std::span<const uint8_t> bytes) {
       std::string name = "constants/" + hashHex(bytes);
       if (constants.insert(name).second)
@@ -223,6 +224,8 @@ private:
         auto program = *module->getOps<plan::ProgramOp>().begin();
         Plan plan = writePlanProgram(program, storeConstant);
         describePinned(plan);
+        if (!firstPlan)
+          firstPlan = plan;
         core.manifest.buckets.push_back(describeBucket(bucket));
         core.add(core.manifest.buckets.back().plan, writePlan(plan));
         for (const PlanBuffer &buffer : plan.buffers)
@@ -232,7 +235,7 @@ private:
         takeKernels(*module, *kernels);
       }
     emitKernels(*kernels, core, report);
-    describeModel(core.manifest);
+    describeModel(core.manifest, *firstPlan);
     core.add("report.json", report.json().dump(1) + "\n");
     return core;
   }
@@ -283,36 +286,40 @@ private:
     }
   }
 
-  static ManifestPort describePort(const std::string &name, const std::string &graphName, const TensorMeta &meta) {
-    ManifestPort port{.name = name, .graphName = graphName == name ? "" : graphName, .dtype = meta.dtype, .shape = {}};
-    for (const SymInt &size : meta.sizes)
-      port.shape.push_back(size.isConstant() ? ManifestDim(size.value) : ManifestDim(toString(*size.expr)));
-    return port;
+  /// A port of the first bucket, with the graph's name and symbolic sizes where the export has them.
+  static ManifestPort describePort(const PortDesc &port, const ExportedProgram &program, const std::string &graphName) {
+    ManifestPort result{.name = port.name, .graphName = graphName == port.name ? "" : graphName, .dtype = port.dtype, .shape = {}};
+    result.shape.assign(port.shape.begin(), port.shape.end());
+    auto meta = program.graph.tensorValues.find(graphName);
+    if (meta != program.graph.tensorValues.end() && meta->second.sizes.size() == port.shape.size())
+      for (size_t i = 0; i < port.shape.size(); ++i)
+        if (const SymInt &size = meta->second.sizes[i]; !size.isConstant())
+          result.shape[i] = toString(*size.expr);
+    return result;
   }
 
-  void describeModel(Manifest &manifest) const {
+  void describeModel(Manifest &manifest, const Plan &firstPlan) const {
     const Model &model = models.front();
     manifest.producer = fmt::format("ditc {}", kVersion);
     manifest.modelName = fs::path(model.archive.path()).stem().string();
     manifest.sourceHash = model.archive.contentHash();
     manifest.torchVersion = model.program.torchVersion;
-    const ExportedProgram &program = model.program;
-    for (const InputSpec &spec : program.inputSpecs) {
+    std::map<std::string, std::string> inputNames, outputNames; // the user's -> the graph's
+    for (const InputSpec &spec : model.program.inputSpecs) {
       if (spec.kind == InputSpec::Kind::ConstantInput)
         manifest.constantInputs[spec.userName] = constantValue(spec.constant);
-      if (spec.kind != InputSpec::Kind::UserInput)
-        continue;
-      auto meta = program.graph.tensorValues.find(spec.valueName);
-      if (pinned.contains(spec.userName))
-        manifest.pinned.push_back(spec.userName);
-      else if (meta != program.graph.tensorValues.end())
-        manifest.inputs.push_back(describePort(spec.userName, meta->first, meta->second));
+      if (spec.kind == InputSpec::Kind::UserInput)
+        inputNames[spec.userName] = spec.valueName;
     }
-    for (const OutputSpec &spec : program.outputSpecs) {
-      auto meta = program.graph.tensorValues.find(spec.value.text);
-      if (spec.kind == OutputSpec::Kind::UserOutput && spec.value.kind == Argument::Kind::Tensor && meta != program.graph.tensorValues.end())
-        manifest.outputs.push_back(describePort(spec.userName, meta->first, meta->second));
-    }
+    for (const OutputSpec &spec : model.program.outputSpecs)
+      if (spec.kind == OutputSpec::Kind::UserOutput)
+        outputNames[spec.userName] = spec.value.text;
+    for (const PortDesc &port : firstPlan.inputs)
+      manifest.inputs.push_back(describePort(port, model.program, inputNames[port.name]));
+    for (const PortDesc &port : firstPlan.outputs)
+      manifest.outputs.push_back(describePort(port, model.program, outputNames[port.name]));
+    for (const auto &[name, tensor] : pinned)
+      manifest.pinned.push_back(name);
   }
 
   static ConstantValue constantValue(const Argument &argument) {

@@ -52,7 +52,7 @@ void appendBlock(std::vector<uint8_t> &out, const Bytes &bytes) {
 
 std::vector<uint8_t> CorePackage::serialise() const {
   std::vector<uint8_t> out;
-  appendBlock(out, writeManifest(manifest));
+  appendBlock(out, writeManifest(manifest, {}));
   appendNumber(out, weightNames.size());
   for (const std::string &name : weightNames)
     appendBlock(out, name);

@@ -6,7 +6,7 @@
 // A producer moves into its only reader, or into every reader when it is cheaper to compute again than to
 // load (casts, a few additions). A producer that its reader repeats along a dimension stays: it would be
 // computed once per repetition. Intermediate roundings disappear, as values that do not cross kernels stay
-// in the compute type; `keep-roundings` keeps them.
+// in the compute type, except those that the model asks for by a cast; `keep-roundings` keeps all.
 //
 // Before:
 //   func.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
@@ -119,7 +119,8 @@ dit::MapOp fuse(dit::MapOp producer, dit::MapOp consumer, unsigned index, bool k
   auto arguments = body->getArguments();
   Value produced = inlineBody(b, producer, arguments.slice(index, count));
   SmallVector<Value> consumed(arguments.take_front(index));
-  consumed.push_back(roundTo(b, producer.getLoc(), produced, producer.getType().getElementType(), keepRoundings));
+  bool isCast = producer.isIdentity();
+  consumed.push_back(roundTo(b, producer.getLoc(), produced, producer.getType().getElementType(), keepRoundings || isCast));
   llvm::append_range(consumed, arguments.drop_front(index + count));
   Value result = inlineBody(b, consumer, consumed);
   dit::YieldOp::create(b, loc, result);

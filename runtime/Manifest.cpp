@@ -198,9 +198,7 @@ Manifest readFields(const JsonField &root) {
   return out;
 }
 
-} // namespace
-
-std::string writeManifest(const Manifest &manifest, const std::map<std::string, MemberRecord> &members) {
+OrderedJson toJson(const Manifest &manifest) {
   OrderedJson out = {{"format", "dita"}, {"version", kPackageVersion}, {"producer", manifest.producer}};
   out["model"] = {{"name", manifest.modelName},
                   {"source_hash", manifest.sourceHash},
@@ -212,12 +210,18 @@ std::string writeManifest(const Manifest &manifest, const std::map<std::string, 
   out["constant_inputs"] = objectOf(manifest.constantInputs);
   out["pinned"] = manifest.pinned;
   out["buckets"] = listOf(manifest.buckets);
-  if (!members.empty())
-    out["entries"] = objectOf(members);
+  return out;
+}
+
+} // namespace
+
+std::string writeManifest(const Manifest &manifest, const std::map<std::string, MemberRecord> &members) {
+  OrderedJson out = toJson(manifest);
+  out["entries"] = objectOf(members);
   return out.dump(1) + "\n";
 }
 
-std::string writeManifest(const Manifest &manifest) { return writeManifest(manifest, {}); }
+std::string writeManifest(const Manifest &manifest) { return toJson(manifest).dump(1) + "\n"; }
 
 std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::string_view text,
                                                                        std::string_view source) {

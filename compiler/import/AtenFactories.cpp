@@ -15,7 +15,15 @@ using Results = std::vector<Value>;
 
 //===-- Helpers for rows (AtenHelpers.h) ----------------------------------------------------------===//
 
+int64_t tableSize(int64_t count) {
+  constexpr int64_t kLargest = int64_t{1} << 28; // 2 GiB of f64
+  if (count < 0 || count > kLargest)
+    fail("needs a table of {} elements at compile time, at most {} are supported", count, kLargest);
+  return count;
+}
+
 Value tabulate(Emit &emit, RankedTensorType type, llvm::function_ref<double(int64_t)> number) {
+  tableSize(type.getNumElements());
   dit::TensorValue value = dit::TensorValue::zeros(type);
   size_t unit = dit::elementBytes(type.getElementType());
   auto floatType = dyn_cast<FloatType>(type.getElementType());
@@ -76,7 +84,7 @@ static Results arange(OpContext &ctx) {
   Scalar start = ctx.scalar("start", Scalar::of(int64_t{0})), step = ctx.scalar("step", Scalar::of(int64_t{1}));
   if (start.kind != Scalar::Kind::Float && step.kind != Scalar::Kind::Float && isa<IntegerType>(ctx.resultElement())) {
     // In integers: a double has not enough digits for all of them.
-    std::vector<int64_t> numbers(ctx.resultType().getNumElements());
+    std::vector<int64_t> numbers(tableSize(ctx.resultType().getNumElements()));
     for (size_t i = 0; i < numbers.size(); ++i)
       numbers[i] = start.integer + static_cast<int64_t>(i) * step.integer;
     return {ctx.emit.cast(ctx.emit.integers(ctx.resultType().getShape(), numbers), ctx.resultElement())};
@@ -119,6 +127,7 @@ static Results eye(OpContext &ctx) {
 /// Row and column indices of one triangle of a matrix, row by row.
 static Results triangleIndices(OpContext &ctx, bool lower) {
   int64_t rows = ctx.integer("row"), columns = ctx.integer("col"), offset = ctx.integer("offset", 0);
+  tableSize(ctx.resultType().getNumElements());
   std::vector<int64_t> first, second;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)

@@ -18,9 +18,12 @@ inline int64_t dimArgument(const OpContext &ctx, std::string_view name, int64_t 
   return normaliseDim(ctx.integer(name, otherwise), rank);
 }
 
+/// Throws Error when a table that is computed now would have too many elements; else gives `count`.
+int64_t tableSize(int64_t count);
+
 /// 0, 1, ..., count-1 along `dim` of `rank` dimensions, the others of size 1.
 inline Value iota(Emit &emit, int64_t count, int64_t dim, int64_t rank) {
-  std::vector<int64_t> numbers(count), shape(rank, 1);
+  std::vector<int64_t> numbers(tableSize(count)), shape(rank, 1);
   for (int64_t i = 0; i < count; ++i)
     numbers[i] = i;
   shape[dim] = count;

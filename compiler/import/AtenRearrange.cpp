@@ -71,7 +71,7 @@ static std::vector<int64_t> interleaved(OpContext &ctx, int64_t count) {
     fail("the number of repetitions depends on data; pass it as a Python number");
   std::vector<int64_t> positions;
   for (int64_t i = 0; i < count; ++i)
-    positions.insert(positions.end(), (*repeats)[repeats->size() == 1 ? 0 : i], i);
+    positions.insert(positions.end(), tableSize((*repeats)[repeats->size() == 1 ? 0 : i]), i);
   return positions;
 }
 

@@ -173,6 +173,7 @@ static Results unfold(OpContext &ctx) {
   int64_t size = ctx.integer("size"), step = ctx.integer("step");
   int64_t windows = ctx.resultType().getDimSize(dim);
   std::vector<int64_t> positions;
+  tableSize(ctx.resultType().getNumElements());
   for (int64_t window = 0; window < windows; ++window)
     for (int64_t i = 0; i < size; ++i)
       positions.push_back(window * step + i);
@@ -195,10 +196,10 @@ static Results asStrided(OpContext &ctx) {
   std::vector<int64_t> size = ctx.integers("size"), stride = ctx.integers("stride");
   int64_t count = 1, offset = ctx.integer("storage_offset", 0), elements = Emit::typeOf(self).getNumElements();
   for (int64_t extent : size)
-    count *= extent;
+    count = tableSize(count * tableSize(extent));
   if (!ctx.isDense("self"))
     fail("as_strided of a tensor that is itself a view is not supported; use slices and views");
-  std::vector<int64_t> positions(count, offset);
+  std::vector<int64_t> positions(tableSize(count), offset);
   for (int64_t i = 0; i < count; ++i) {
     int64_t rest = i;
     for (size_t d = size.size(); d-- > 0; rest /= size[d])

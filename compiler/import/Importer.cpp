@@ -32,6 +32,9 @@ OwningOpRef<ModuleOp> Importer::run() {
   return std::move(module);
 }
 
+/// Elements of a tensor: far above what fits a machine, and far below what overflows when sizes are multiplied.
+static constexpr int64_t kLargestTensor = int64_t{1} << 48;
+
 //===-- Names and types ---------------------------------------------------------------------------===//
 
 const TensorMeta &Importer::metaOf(const std::string &name) const {
@@ -43,8 +46,12 @@ const TensorMeta &Importer::metaOf(const std::string &name) const {
 
 std::vector<int64_t> Importer::sizesOf(const TensorMeta &meta) const {
   std::vector<int64_t> sizes;
-  for (const SymInt &size : meta.sizes)
+  int64_t count = 1;
+  for (const SymInt &size : meta.sizes) {
     sizes.push_back(evaluate(size));
+    if (sizes.back() < 0 || __builtin_mul_overflow(count, std::max<int64_t>(sizes.back(), 1), &count) || count > kLargestTensor)
+      fail("a tensor of shape [{}] is impossible", fmt::join(sizes, ", "));
+  }
   return sizes;
 }
 

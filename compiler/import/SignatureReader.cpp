@@ -149,10 +149,9 @@ std::vector<std::string> SignatureReader::inputPaths(const Json &signature, cons
   std::vector<std::string> paths;
   const TreeSpec &positional = inSpec.children[0];
   for (size_t i = 0; i < positional.children.size(); ++i) {
-    const TreeSpec &child = positional.children[i];
-    bool isNamed = child.type.empty() && i < argNames.size();
-    for (size_t leaf = leafPaths(child, "x").size(); leaf > 0; --leaf)
-      paths.push_back(isNamed ? argNames[i] : ""); // empty: the placeholder's name
+    bool isNamed = i < argNames.size(); // otherwise empty: the placeholder's name
+    for (std::string &path : leafPaths(positional.children[i], isNamed ? argNames[i] : "x"))
+      paths.push_back(isNamed ? std::move(path) : "");
   }
   for (std::string &path : leafPaths(inSpec.children[1], ""))
     paths.push_back(std::move(path));

@@ -55,7 +55,7 @@ int main(int argc, char **argv) try {
   std::mutex printing;
 
   auto work = [&] {
-    for (size_t i; (i = next++) < units.size();)
+    for (size_t i; !failed && (i = next++) < units.size();)
       try {
         auto start = std::chrono::steady_clock::now();
         CudaBinary binary = Nvrtc::get().compile(

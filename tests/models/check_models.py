@@ -10,7 +10,8 @@ and for symbolic exports inputs_SUFFIX/outputs_SUFFIX pairs of other sizes, whic
 model.pt2, is compiled for as buckets of one package.
 
 fp32 models: relative L2 error of every output at most 1e-4 (exact for integers and booleans). bf16 models:
-at most 1.25 times the error of eager bf16.
+at most 1.25 times the error of eager bf16. Models of single ops whose golden outputs were computed in half
+types: one unit in the last place of the type; for their fp32 outputs too when ditc may skip roundings.
 """
 import argparse
 import json
@@ -25,6 +26,7 @@ from array import array
 
 FP32_TOLERANCE = 1e-4
 BF16_FACTOR = 1.25
+ULP = {"bf16": 2.0 ** -7, "f16": 2.0 ** -10}
 
 
 def read_header(path):
@@ -92,7 +94,7 @@ class Checker:
             code, out, err = run(self.ditc, "run", package, "--inputs", folder / f"inputs{tail}.safetensors",
                                  "--check", folder / f"outputs{tail}.safetensors", "--tolerance", "1e30", "--poison", "--json")
             self.count += 1
-            if code:
+            if not out.startswith("{"):  # a failed comparison still prints its figures, which are judged here
                 self.fail(f"{what}{tail}", err or out)
                 continue
             self.judge(f"{what}{tail}", json.loads(out), folder, suffix)
@@ -103,15 +105,18 @@ class Checker:
         if is_bf16:
             reference, own = read_floats(folder / "outputs.safetensors"), read_floats(eager)
             limits = [BF16_FACTOR * relative_l2(own[name], reference[name]) for name in reference]
+        dtypes = [port["dtype"] for port in result["outputs"]]
+        mixed = "--numerics=eager" not in self.options and any(dtype in ULP for dtype in dtypes)
         worst = 0.0
-        for i, output in enumerate(result["check"]["outputs"]):
-            limit = limits[i] if is_bf16 else FP32_TOLERANCE
+        for i, output in enumerate(result["check"].get("outputs", [])):
+            dtype = next(port["dtype"] for port in result["outputs"] if port["name"] == output["name"])
+            limit = limits[i] if is_bf16 else ULP.get(dtype, ULP["bf16"] if mixed and dtype == "f32" else FP32_TOLERANCE)
             error = output["relative_l2"]
             matched = output["non_finite"] == output["non_finite_reference"]
             if not matched or not error <= limit:
                 self.fail(what, f"output '{output['name']}': relative L2 {error} is above {limit:.3e}, or NaN differs: {output}")
             worst = max(worst, error / limit if limit else 0)
-        print(f"ok {what}: {len(result['check']['outputs'])} outputs, worst at {worst:.3f} of its limit")
+        print(f"ok {what}: {len(result['check'].get('outputs', []))} outputs, worst at {worst:.3f} of its limit")
 
     def check_model(self, folder, scratch):
         suffixes = sorted(p.stem[len("inputs_"):] for p in folder.glob("inputs_*.safetensors"))

@@ -302,3 +302,17 @@ TEST_F(Importing, SupportedTargetsAreSortedAndUnique) {
   EXPECT_EQ(std::adjacent_find(targets.begin(), targets.end()), targets.end());
   EXPECT_THAT(targets, testing::Contains("aten.view_as_complex.default"));
 }
+
+TEST_F(Importing, TensorsMustBePossible) {
+  ProgramBuilder b;
+  b.userInput("x", DType::f32, {int64_t{1} << 40, int64_t{1} << 40});
+  b.output("output", tensor("x"));
+  EXPECT_THAT(error(b), HasSubstr("a tensor of shape [1099511627776, 1099511627776] is impossible"));
+}
+
+TEST_F(Importing, TablesMustFitTheCompiler) {
+  ProgramBuilder b;
+  b.op("table", "aten.arange.default", {{"end", integer(int64_t{1} << 40)}}, DType::i64, {int64_t{1} << 40});
+  b.output("output", tensor("table"));
+  EXPECT_THAT(error(b), HasSubstr("node 'table' (aten.arange.default): needs a table of 1099511627776 elements"));
+}

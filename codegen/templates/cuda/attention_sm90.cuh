@@ -8,10 +8,10 @@
 //               ┌──────────────────────┐                        warpgroup 0     QK0 │QK1 PV0│ softmax 1 │QK2 PV1│ …
 //      64 rows  │ S = Q Kᵀ → P         │ warpgroup 0            warpgroup 1         QK0│softmax│QK1 PV0 │softmax 1│ …
 //               ├──────────────────────┤
-//      64 rows  │ S = Q Kᵀ → P         │ warpgroup 1            Inside a warpgroup the product QK of block j + 1 runs
-//               └──────────────────────┘                        while block j is exponentiated; between warpgroups,
-//      O (64 rows × V_DIM) += P V, all in registers             named barriers let one multiply while another does
-//                                                               softmax. Blocks are visited from the last to the first.
+//      64 rows  │ S = Q Kᵀ → P         │ warpgroup 1            Inside a warpgroup PV of a block runs while the next block is
+//               └──────────────────────┘                        exponentiated; between warpgroups, named barriers let
+//      O (64 rows × V_DIM) += P V, all in registers             one multiply while another does softmax. Blocks are
+//                                                               visited from the last to the first.
 //
 //   Config       allowed                  meaning
 //   Element      BF16, F16                storage of Q, K, V, out; accumulation is fp32
@@ -27,10 +27,31 @@
 //   Q, K, V are read in place through maps (column, token, head, batch) with any strides that are multiples of 16 bytes;
 //   boxes: Q {QK_PANEL, 64}, K {QK_PANEL, BLOCK_N}, V {V_PANEL, BLOCK_N}; the map's column count is HEAD_DIM or V_DIM.
 //
-//   shared memory  2·(64·CONSUMERS·QK + STAGES·BLOCK_N·(QK + V)) bytes, QK and V rounded up to whole panels, + 2 KB
+//   shared memory  2·(64·CONSUMERS·QK + STAGES·BLOCK_N·(QK + V)) bytes, QK and V rounded up to whole panels, + 1.1 KB
 //   registers      BLOCK_N·3/4 + V_DIM/2 + about 35 a thread, of 240 with 2 consumers, 160 with 3
+//   device memory  only where blocks share the last tiles (attention_split.cuh): 2·SMs·CONSUMERS·128·(V_DIM/2 + 4) floats,
+//                  18 MB at d 128, whatever the lengths
 //
-//   measured: see tests/bench/results
+//   H200, bf16, beside torch 2.11's best back end (always cuDNN here) in the same run; TFLOP/s by 4·B·H·Nq·Nk·D, graphs, random data:
+//
+//     shape              Config (consumers, BLOCK_N)   µs       TFLOP/s   peer µs   ratio
+//     1×24×4608×128      2, 128, shared tiles          373      699       406       1.09
+//     1×24×16896×128     2, 128                        4694     747       5065      1.08
+//     1×40×32760×128     2, 128, shared tiles          29612    742       39611     1.34
+//     2×38×4429×64       3, 128                        690      553       935       1.36
+//     2×16×4096×72       3, 128, shared tiles          315      491       403       1.28
+//     2×8×4096×40        3, 128, shared tiles          127      338       150       1.18
+//     2×16×4096×80       3, 112, shared tiles          307      560       396       1.29
+//     2×8×4096×160       2, 128                        236      727       298       1.26
+//     2×12×4360×256      2, 80, shared tiles           610      766       755       1.24
+//     2×16×256×72        1, 64                         6.8      88        9.3       1.36
+//     1×24×4608×128 half of the keys (lengths / bits)  197/212            849       4.3 / 4.0
+//     1×24×4608×128 boolean N×N, packing included      507                846       1.67
+//
+//   What limits it: up to d 80 the exponentials (16 a clock and multiprocessor) and the products need equal time. Above,
+//   probably power: 747 TFLOP/s where cuBLAS reaches 781 at 8192³. Panels of 32 columns cost 8 % against 64 (d 72).
+//   NOTE: the place of one wait matters much; see `next` in attention_consumer.cuh before moving statements there. That
+//   place and the integer maxima together took 1×24×4608×128 from 613 to 685 TFLOP/s (whole tiles, BLOCK_N 128).
 #pragma once
 
 #include "attention_consumer.cuh"

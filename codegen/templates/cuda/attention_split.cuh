@@ -137,6 +137,8 @@ __device__ bool joinParts(const Params &p, int sharedTile, int warpgroup, float 
     top[0] = fmaxf(top[0], state.x);
     top[1] = fmaxf(top[1], state.y);
   }
+  softmax.top[0] = top[0];
+  softmax.top[1] = top[1];
   softmax.sum[0] = softmax.sum[1] = 0.0f;
 #pragma unroll
   for (int i = 0; i < L::V_DIM / 2; ++i)

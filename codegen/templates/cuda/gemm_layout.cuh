@@ -48,8 +48,10 @@ struct Layout : Config {
   static constexpr int BARRIERS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
   static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * STAGES + WARPS) + 1024;
 
-  static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 40 : 32;
-  static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : 160;
+  // Registers a thread once the roles are known: 504 for all warpgroups together with two consumers, as at the launch.
+  // Two problems take the producer more than 24.
+  __device__ static constexpr int producerRegisters(int problems) { return CONSUMERS > 2 ? 32 : problems == 1 ? 24 : 40; }
+  __device__ static constexpr int consumerRegisters(int problems) { return CONSUMERS > 2 ? 160 : problems == 1 ? 240 : 232; }
 
   static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
   static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");

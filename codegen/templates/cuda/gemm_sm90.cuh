@@ -215,11 +215,11 @@ __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PR
 
   int warpgroup = threadIdx.x / 128;
   if (warpgroup == 0) {
-    shrinkRegisters<L::PRODUCER_REGISTERS>();
+    shrinkRegisters<L::producerRegisters(PROBLEMS)>();
     if (threadIdx.x == 0)
       load(shared, schedule);
   } else {
-    growRegisters<L::CONSUMER_REGISTERS>();
+    growRegisters<L::consumerRegisters(PROBLEMS)>();
     consume(shared, schedule, epilogues, warpgroup - 1);
   }
   // A block may not end while others of its cluster still copy into it or arrive at its barriers.
