@@ -8,11 +8,12 @@
 #include "compiler/Dump.h"
 #include "compiler/Pipeline.h"
 #include "compiler/PlanWriter.h"
-#include "compiler/Report.h"
 #include "compiler/Version.h"
 #include "compiler/WeightSource.h"
 #include "compiler/import/Buckets.h"
 #include "compiler/import/Importer.h"
+#include "compiler/report/FailIf.h"
+#include "compiler/report/Report.h"
 #include "passes/Passes.h"
 #include "runtime/Cache.h"
 #include "runtime/Error.h"
@@ -73,6 +74,7 @@ public:
     }
     WeightSource weights = readWeights();
     CorePackage core = loadOrCompile();
+    readReport(core);
     writePackage(core, weights);
     progress.done();
     return std::move(result);
@@ -167,7 +169,7 @@ private:
   }
 
   /// One bucket as a module, through the pipeline.
-  OwningOpRef<ModuleOp> compileBucket(const Model &model, const Bucket &bucket) {
+  OwningOpRef<ModuleOp> compileBucket(const Model &model, const Bucket &bucket, const PhaseObserver &observe = {}) {
     progress.step("import bucket " + bucket.name);
     ImportOptions importOptions{.bucket = bucket.name, .symbols = bucket.symbols, .pinned = pinned};
     DiagnosticText diagnostics(context);
@@ -175,7 +177,7 @@ private:
     markInvariantInputs(*module);
     progress.step("compile bucket " + bucket.name);
     std::string folder = options.dumpDirectory.empty() ? "" : options.dumpDirectory + "/" + bucket.name;
-    if (failed(runPipeline(*module, options, folder)))
+    if (failed(runPipeline(*module, options, folder, observe)))
       failInternal("{}the compiler failed on bucket '{}'", diagnostics.text, bucket.name);
     return module;
   }
@@ -208,7 +210,7 @@ private:
 
   CorePackage compileCore() {
     CorePackage core;
-    Report report;
+    Report report(context);
     OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
     std::set<std::string> constants;
     std::optional<Plan> firstPlan;
@@ -220,7 +222,7 @@ private:
     };
     for (const Model &model : models)
       for (const Bucket &bucket : model.buckets) {
-        OwningOpRef<ModuleOp> module = compileBucket(model, bucket);
+        OwningOpRef<ModuleOp> module = compileBucket(model, bucket, [&](Contract contract, ModuleOp at) { report.observe(contract, at); });
         auto program = *module->getOps<plan::ProgramOp>().begin();
         Plan plan = writePlanProgram(program, storeConstant);
         describePinned(plan);
@@ -236,7 +238,7 @@ private:
       }
     emitKernels(*kernels, core, report);
     describeModel(core.manifest, *firstPlan);
-    core.add("report.json", report.json().dump(1) + "\n");
+    core.add("report.json", report.toJson().dump() + "\n");
     return core;
   }
 
@@ -334,6 +336,14 @@ private:
 
   //===-- Package ---------------------------------------------------------------------------------===//
 
+  /// Before anything is written: --fail-if leaves no package behind.
+  void readReport(const CorePackage &core) {
+    for (const auto &[name, bytes] : core.members)
+      if (name == "report.json")
+        result.report = nlohmann::json::parse(bytes.begin(), bytes.end());
+    checkFailIf(result.report, options.failIf);
+  }
+
   void writePackage(CorePackage &core, const WeightSource &weights) {
     if (weights.hasAnyBytes() && options.weightsMode != WeightsMode::None)
       weights.checkComplete(core.weightNames);
@@ -344,9 +354,6 @@ private:
     weights.store(core.weightNames, options.weightsMode, options.output, writer, core.manifest);
     writer.finish(core.manifest);
     result.path = options.output;
-    for (const auto &[name, bytes] : core.members)
-      if (name == "report.json")
-        result.report = nlohmann::json::parse(bytes.begin(), bytes.end());
   }
 
   const CompileOptions &options;

@@ -45,6 +45,7 @@ struct CompileOptions {
   std::optional<Phase> stopAfter;          ///< print the IR there instead of writing a package
   std::string dumpDirectory;               ///< IR after every pass, and one folder per kernel; empty: none
   bool useCache = true;
+  std::vector<std::string> failIf;         ///< conditions on the report's totals under which no package is written
 
   /// Text that differs when two compilations of one model may differ in their result (weights apart).
   std::string digest() const;

@@ -10,6 +10,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <filesystem>
+
 using namespace mlir;
 
 namespace ditc {
@@ -59,34 +61,63 @@ ArrayRef<PhaseSteps> pipelinePhases() {
   return phases;
 }
 
-LogicalResult runPipeline(ModuleOp module, const CompileOptions &options, const std::string &dumpFolder) {
+LogicalResult runPipeline(ModuleOp module, const CompileOptions &options, const std::string &dumpFolder, const PhaseObserver &observe) {
   if (failed(verifyContract(module, Contract::Imported)))
     return failure();
   for (const PhaseSteps &steps : pipelinePhases()) {
     if (options.stopAfter && *options.stopAfter < steps.phase)
       break;
     PassManager pm(module.getContext());
-    if (!dumpFolder.empty())
+    if (!dumpFolder.empty()) {
+      std::filesystem::create_directories(dumpFolder + "/" + std::string(nameOf(steps.contract)));
       pm.enableIRPrintingToFileTree([](Pass *, Operation *) { return false; }, [](Pass *, Operation *) { return true; }, true, false, false,
                                     dumpFolder + "/" + std::string(nameOf(steps.contract)));
+    }
     steps.build(pm, options);
     if (failed(pm.run(module)) || failed(verifyContract(module, steps.contract)))
       return failure();
+    if (observe)
+      observe(steps.contract, module);
   }
   return success();
 }
 
+/// Summaries come from the pass registry, which nothing else needs.
+static void registerForListing() {
+  registerFoldConstants();
+  registerFuseMaps();
+  registerLegalizeForHost();
+  registerLowerToPlan();
+  registerMarkInvariant();
+  registerPlanMemory();
+  registerRecogniseNorms();
+  registerSinkConcats();
+  registerCanonicalizerPass();
+  registerCSEPass();
+  registerPass([] { return createGroupKernels(std::make_shared<const Catalogue>(hopperCatalogue())); });
+}
+
 std::string describePipeline() {
-  std::string text = "import\n  read the .pt2, bind symbolic sizes, build dit IR        -> contract 'imported'\n";
+  registerForListing();
+  std::string text = "import\n  reads the .pt2, binds symbolic sizes, builds dit IR; then holds: imported\n";
   for (const PhaseSteps &steps : pipelinePhases()) {
-    text += std::string(nameOf(steps.contract)) + "\n";
     OpPassManager pm;
     steps.build(pm, CompileOptions());
-    auto list = [&](auto &&self, OpPassManager &manager) -> void {
-      for (Pass &pass : manager.getPasses())
-        text += "  " + pass.getArgument().str() + ": " + pass.getDescription().str() + "\n";
-    };
-    list(list, pm);
+    std::string pipeline;
+    llvm::raw_string_ostream stream(pipeline);
+    pm.printAsTextualPipeline(stream);
+    text += fmt::format("{}\n", nameOf(steps.contract));
+    // "any(func.func(canonicalize{...},cse))": the names between the punctuation that are passes
+    SmallVector<StringRef> words;
+    for (StringRef rest = pipeline; !rest.empty();) {
+      size_t length = rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz-");
+      if (length != 0)
+        words.push_back(rest.take_front(length));
+      rest = rest.drop_front(std::min(rest.size(), std::max<size_t>(length, 1)));
+    }
+    for (StringRef word : words)
+      if (const PassInfo *info = PassInfo::lookup(word))
+        text += fmt::format("  {}: {}\n", word.str(), info->getPassDescription().str());
   }
   return text;
 }

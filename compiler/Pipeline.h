@@ -8,6 +8,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <functional>
+
 namespace mlir {
 class OpPassManager;
 }
@@ -24,9 +26,12 @@ struct PhaseSteps {
 /// All phases after import, in order.
 mlir::ArrayRef<PhaseSteps> pipelinePhases();
 
-/// Runs the phases up to `options.stopAfter`, checking each contract. `dumpPrefix`: folder for the IR after
+/// Called when a phase is done and its contract holds.
+using PhaseObserver = std::function<void(Contract contract, mlir::ModuleOp module)>;
+
+/// Runs the phases up to `options.stopAfter`, checking each contract. `dumpFolder`: folder for the IR after
 /// every pass, or empty.
-mlir::LogicalResult runPipeline(mlir::ModuleOp module, const CompileOptions &options, const std::string &dumpFolder);
+mlir::LogicalResult runPipeline(mlir::ModuleOp module, const CompileOptions &options, const std::string &dumpFolder, const PhaseObserver &observe = {});
 
 /// The passes by phase with their summaries, for `ditc passes`.
 std::string describePipeline();

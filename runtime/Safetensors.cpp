@@ -143,9 +143,8 @@ TensorView HeaderReader::readTensor(const std::string &name, const json &fields,
 }
 
 void HeaderReader::checkTiling(std::vector<Range> ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range &a, const Range &b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t covered = 0;
   for (const Range &range : ranges) {
     if (range.begin != covered)

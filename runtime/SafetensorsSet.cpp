@@ -48,8 +48,8 @@ void openIndex(const std::string &path, std::vector<SafetensorsFile> &files) {
   for (const auto &[tensor, shard] : weightMap->items()) {
     std::string name = shard.is_string() ? shard.get<std::string>() : "";
     if (name.empty() || name == "." || name == ".." || name.find_first_of("/\\") != std::string::npos)
-      fail("'{}': tensor '{}' is mapped to '{}'; expected the name of a file beside the index", path,
-           printable(tensor), printable(name));
+      fail("'{}': tensor '{}' is mapped to '{}'; expected the name of a file beside the index", path, printable(tensor),
+           printable(name));
     tensorsOfShard[name].push_back(tensor);
   }
   for (const auto &[name, tensors] : tensorsOfShard) {

@@ -30,9 +30,8 @@ size_t characterLength(std::string_view text, size_t position) {
   if (first >= 0xf0 && first <= 0xf4) {
     bool overlong = first == 0xf0 && second < 0x90;
     bool tooLarge = first == 0xf4 && second > 0x8f;
-    return isContinuation(second) && isContinuation(byte(2)) && isContinuation(byte(3)) && !overlong && !tooLarge
-               ? 4
-               : 0;
+    return isContinuation(second) && isContinuation(byte(2)) && isContinuation(byte(3)) && !overlong && !tooLarge ? 4
+                                                                                                                  : 0;
   }
   return 0;
 }

@@ -113,8 +113,7 @@ DirectoryReader::Directory DirectoryReader::readEnd() {
   directory.size = load<uint32_t>(record + 12);
   directory.offset = load<uint32_t>(record + 16);
   directory.limit = endOffset;
-  bool hasLocator =
-      endOffset >= kLocator64Size && load<uint32_t>(record - kLocator64Size) == kLocator64Signature;
+  bool hasLocator = endOffset >= kLocator64Size && load<uint32_t>(record - kLocator64Size) == kLocator64Signature;
   if (hasLocator)
     readEnd64(endOffset, directory);
   else if (directory.size == kNone32 || directory.offset == kNone32)

@@ -11,4 +11,7 @@ llvm_tools = os.environ.get("DITC_LLVM_TOOLS_DIR", "/usr/lib/llvm-22/bin")
 config.test_exec_root = os.path.join(build, "lit")
 config.environment["PATH"] = os.pathsep.join([os.path.join(build, "bin"), llvm_tools, os.environ["PATH"]])
 config.environment["FILECHECK_OPTS"] = "--enable-var-scope --dump-input=fail"
+for name in ("DITC_CACHE_DIR", "HOME"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))

@@ -70,9 +70,9 @@ bool GraphReader::readListArgument(const std::string &kind, const Json &value, A
   struct Row {
     const char *list, *element;
   };
-  static constexpr Row kLists[] = {{"as_ints", "as_int"},         {"as_floats", "as_float"},
-                                   {"as_bools", "as_bool"},       {"as_strings", "as_string"},
-                                   {"as_sym_ints", "as_sym_int"}, {"as_sym_floats", "as_sym_float"},
+  static constexpr Row kLists[] = {{"as_ints", "as_int"},          {"as_floats", "as_float"},
+                                   {"as_bools", "as_bool"},        {"as_strings", "as_string"},
+                                   {"as_sym_ints", "as_sym_int"},  {"as_sym_floats", "as_sym_float"},
                                    {"as_sym_bools", "as_sym_bool"}};
   for (const Row &row : kLists) {
     if (kind != row.list)
@@ -122,7 +122,8 @@ bool GraphReader::readTypeArgument(const std::string &kind, const Json &value, A
   } else if (kind == "as_layout") {
     out = ofKind(Kind::Layout);
     out.integer = reader.enumeration(
-        value, {"sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "strided"}, "as_layout");
+        value, {"sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "strided"},
+        "as_layout");
   } else if (kind == "as_device") {
     out = ofKind(Kind::Device);
     out.text = reader.text(value, "type");

@@ -27,7 +27,10 @@ struct Scalar {
   double number = 0;   ///< the value as a double whatever the kind
 
   static Scalar of(int64_t value) { return {Kind::Int, value, static_cast<double>(value)}; }
-  static Scalar of(double value) { return {Kind::Float, static_cast<int64_t>(value), value}; }
+  static Scalar of(double value) {
+    bool fits = value >= -0x1p63 && value < 0x1p63; // infinities and NaN have no integer
+    return {Kind::Float, fits ? static_cast<int64_t>(value) : 0, value};
+  }
   static Scalar of(bool value) { return {Kind::Bool, value, value ? 1.0 : 0.0}; }
 };
 

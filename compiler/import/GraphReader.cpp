@@ -109,7 +109,8 @@ TensorMeta GraphReader::readTensorMeta(const Json &meta) {
   out.dtype = *dtype;
   if (const Json *layout = reader.find(meta, "layout")) {
     int64_t number = reader.enumeration(
-        *layout, {"sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "strided"}, "layout");
+        *layout, {"sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn", "strided"},
+        "layout");
     if (number != 7)
       reader.refuse("its layout {} is not dense; ditc takes strided tensors only, call to_dense() before the export",
                     number);

@@ -47,8 +47,8 @@ private:
       return;
     if (!defined.insert(argument.text).second)
       reader.damaged("the value '{}' is defined twice", printable(argument.text));
-    bool hasType = argument.kind == Kind::Tensor ? graph.tensorValues.count(argument.text)
-                                                 : graph.symValues.count(argument.text);
+    bool hasType =
+        argument.kind == Kind::Tensor ? graph.tensorValues.count(argument.text) : graph.symValues.count(argument.text);
     if (!hasType)
       reader.damaged("the value '{}' of '{}' has no type", printable(argument.text), printable(definer));
   }

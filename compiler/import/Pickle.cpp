@@ -222,8 +222,8 @@ bool Machine::runContainer(uint8_t opcode) {
   case 't': // TUPLE
     pushTuple(popToMark());
     return true;
-  case 0x85: // TUPLE1
-  case 0x86: // TUPLE2
+  case 0x85:   // TUPLE1
+  case 0x86:   // TUPLE2
   case 0x87: { // TUPLE3
     std::vector<PickleValue *> items(opcode - 0x84);
     for (size_t i = items.size(); i-- > 0;)

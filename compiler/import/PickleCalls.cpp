@@ -28,24 +28,33 @@ struct TypeName {
 };
 
 constexpr TypeName kStorages[] = {
-    {"torch.ByteStorage", DType::u8},         {"torch.CharStorage", DType::i8},
-    {"torch.ShortStorage", DType::i16},       {"torch.IntStorage", DType::i32},
-    {"torch.LongStorage", DType::i64},        {"torch.HalfStorage", DType::f16},
-    {"torch.FloatStorage", DType::f32},       {"torch.DoubleStorage", DType::f64},
-    {"torch.BFloat16Storage", DType::bf16},   {"torch.BoolStorage", DType::b1},
+    {"torch.ByteStorage", DType::u8},          {"torch.CharStorage", DType::i8},
+    {"torch.ShortStorage", DType::i16},        {"torch.IntStorage", DType::i32},
+    {"torch.LongStorage", DType::i64},         {"torch.HalfStorage", DType::f16},
+    {"torch.FloatStorage", DType::f32},        {"torch.DoubleStorage", DType::f64},
+    {"torch.BFloat16Storage", DType::bf16},    {"torch.BoolStorage", DType::b1},
     {"torch.ComplexFloatStorage", DType::c64}, {"torch.ComplexDoubleStorage", DType::c128},
 };
 
 constexpr TypeName kDTypes[] = {
-    {"torch.uint8", DType::u8},          {"torch.int8", DType::i8},
-    {"torch.int16", DType::i16},         {"torch.int32", DType::i32},
-    {"torch.int64", DType::i64},         {"torch.float16", DType::f16},
-    {"torch.float32", DType::f32},       {"torch.float64", DType::f64},
-    {"torch.bfloat16", DType::bf16},     {"torch.bool", DType::b1},
-    {"torch.complex32", DType::c32},     {"torch.complex64", DType::c64},
-    {"torch.complex128", DType::c128},   {"torch.uint16", DType::u16},
-    {"torch.uint32", DType::u32},        {"torch.uint64", DType::u64},
-    {"torch.float8_e4m3fn", DType::f8e4m3}, {"torch.float8_e5m2", DType::f8e5m2},
+    {"torch.uint8", DType::u8},
+    {"torch.int8", DType::i8},
+    {"torch.int16", DType::i16},
+    {"torch.int32", DType::i32},
+    {"torch.int64", DType::i64},
+    {"torch.float16", DType::f16},
+    {"torch.float32", DType::f32},
+    {"torch.float64", DType::f64},
+    {"torch.bfloat16", DType::bf16},
+    {"torch.bool", DType::b1},
+    {"torch.complex32", DType::c32},
+    {"torch.complex64", DType::c64},
+    {"torch.complex128", DType::c128},
+    {"torch.uint16", DType::u16},
+    {"torch.uint32", DType::u32},
+    {"torch.uint64", DType::u64},
+    {"torch.float8_e4m3fn", DType::f8e4m3},
+    {"torch.float8_e5m2", DType::f8e5m2},
 };
 
 template <size_t count> std::optional<DType> lookUp(const TypeName (&table)[count], std::string_view name) {

@@ -64,9 +64,10 @@ bool hasFolder(const ZipReader &zip, const std::string &prefix) {
          path);
   if (zip.find(top + "data.pkl"))
     fail("'{}' is a torch.save file: weights without a program; export the model with torch.export.save", path);
-  fail("'{}' is a zip archive, but not one of torch.export.save: it has neither '{}' nor '<folder>/archive_format', its "
-       "first member is '{}'; save the model with torch.export.save",
-       path, kProgramA, printable(zip.entries()[0].name));
+  fail(
+      "'{}' is a zip archive, but not one of torch.export.save: it has neither '{}' nor '<folder>/archive_format', its "
+      "first member is '{}'; save the model with torch.export.save",
+      path, kProgramA, printable(zip.entries()[0].name));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -115,7 +116,8 @@ std::string chooseModel(const Pt2Container &file, const std::string &wanted) {
   const std::string &path = file.zip.path();
   std::vector<std::string> names = listModels(file);
   if (names.empty() && hasFolder(file.zip, file.top + "data/aotinductor/"))
-    fail("'{}' is an AOTInductor package: compiled code without a graph; save the model with torch.export.save instead of "
+    fail("'{}' is an AOTInductor package: compiled code without a graph; save the model with torch.export.save instead "
+         "of "
          "aoti_compile_and_package",
          path);
   if (names.empty())

@@ -79,7 +79,8 @@ void IndexReader::readPayload(const std::string &fqn, const Json &payload) {
   const Json *meta = reader.find(payload, "tensor_meta");
   const Json *pickled = reader.find(payload, "use_pickle");
   if (!meta) {
-    index.unreadable[fqn] = "it is a script object or another Python object; remove it from the model before the export";
+    index.unreadable[fqn] =
+        "it is a script object or another Python object; remove it from the model before the export";
     return;
   }
   if (pickled && reader.asFlag(*pickled, "use_pickle")) {
@@ -142,7 +143,8 @@ void IndexReader::readPickled(const ZipReader &inner, const std::string &top, co
                               const PickleValue &value) {
   reader.place = fmt::format("{} '{}'", folder == TensorFolder::Weights ? "weight" : "constant", fqn);
   if (value.kind != PickleKind::Tensor) {
-    bool isNew = index.unreadable.emplace(fqn, value.kind == PickleKind::Opaque ? value.text : "it is not a tensor").second;
+    bool isNew =
+        index.unreadable.emplace(fqn, value.kind == PickleKind::Opaque ? value.text : "it is not a tensor").second;
     if (!isNew || index.tensors.count(fqn))
       reader.damaged("it is there twice");
     return;

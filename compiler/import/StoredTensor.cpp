@@ -98,9 +98,10 @@ std::vector<uint8_t> readContiguous(const StoredTensor &tensor) {
   bool isInside = tensor.byteOffset <= all.size() && tensor.byteSize <= all.size() - tensor.byteOffset &&
                   *needed <= tensor.byteSize;
   if (!isInside)
-    fail("'{}' is shorter than it was when it was opened: the tensor in '{}' lies past its end; keep the file unchanged "
-         "while it is compiled",
-         tensor.file, printable(tensor.storageId));
+    fail(
+        "'{}' is shorter than it was when it was opened: the tensor in '{}' lies past its end; keep the file unchanged "
+        "while it is compiled",
+        tensor.file, printable(tensor.storageId));
   size_t item = byteSize(tensor.dtype), total = static_cast<size_t>(tensor.elementCount()) * item;
   const uint8_t *first = all.data() + tensor.byteOffset + static_cast<size_t>(tensor.storageOffset) * item;
   if (isRowMajor(tensor))

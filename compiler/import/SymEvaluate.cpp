@@ -4,6 +4,7 @@
 // never wrap, and Python's rules hold: floor division rounds down, true division gives a double.
 #include "compiler/import/SymExpr.h"
 
+#include "compiler/import/SymNumber.h"
 #include "runtime/Error.h"
 #include "runtime/Text.h"
 
@@ -11,42 +12,21 @@
 #include <cmath>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <limits>
-#include <numeric>
 
 namespace ditc {
 
+using namespace sym;
+
 namespace {
-
-/// An exact rational (den > 0, reduced; an integer when den is 1), a double, or a bool.
-struct Number {
-  enum class Kind { Exact, Double, Bool };
-  Kind kind = Kind::Exact;
-  int64_t num = 0, den = 1;
-  double real = 0;
-  bool flag = false;
-
-  bool isInteger() const { return kind == Kind::Exact && den == 1; }
-};
-
-Number exact(int64_t value) { return {Number::Kind::Exact, value, 1, 0, false}; }
-Number real(double value) { return {Number::Kind::Double, 0, 1, value, false}; }
-Number boolean(bool value) { return {Number::Kind::Bool, 0, 1, 0, value}; }
-
-using Wide = __int128;
 
 class Evaluator {
 public:
-  Evaluator(const SymExpr &root, const SymBindings &bindings) : root(root), bindings(bindings) {}
+  explicit Evaluator(const SymBindings &bindings) : bindings(bindings) {}
 
   Number eval(const SymExpr &expr);
 
 private:
   using UnaryReal = double (*)(double);
-
-  template <typename... Args> [[noreturn]] void reject(fmt::format_string<Args...> format, Args &&...args) {
-    fail("symbolic size '{}': {}", printable(toString(root)), fmt::format(format, std::forward<Args>(args)...));
-  }
 
   Number evalSymbol(const SymExpr &expr);
   Number evalArithmetic(const SymExpr &expr);
@@ -59,29 +39,14 @@ private:
   // Arguments, checked: count and type.
   void needArgs(const SymExpr &expr, size_t count);
   Number number(const SymExpr &expr, size_t index);
-  int64_t integer(const SymExpr &expr, size_t index);
+  int64_t integer(const SymExpr &expr, const Number &value);
+  int64_t integer(const SymExpr &expr, size_t index) { return integer(expr, eval(*expr.args[index])); }
   bool truth(const SymExpr &expr, size_t index);
 
-  Number makeExact(Wide num, Wide den);
-  int64_t narrow(Wide value);
-  double toReal(const Number &value) { return value.kind == Number::Kind::Exact ? ratio(value) : value.real; }
-  static double ratio(const Number &value) {
-    return static_cast<double>(static_cast<long double>(value.num) / static_cast<long double>(value.den));
-  }
-
-  Number add(const Number &a, const Number &b);
-  Number multiply(const Number &a, const Number &b);
-  Number power(const Number &base, const Number &exponent);
-  Number integerPower(const Number &base, int64_t exponent);
-  int64_t floorDivide(int64_t a, int64_t b);
-  int64_t floorModulo(int64_t a, int64_t b) { return static_cast<int64_t>(a - Wide(floorDivide(a, b)) * b); }
-  int compare(const Number &a, const Number &b);
-  int64_t toInteger(double value);
   static bool isOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   }
 
-  const SymExpr &root;
   const SymBindings &bindings;
 };
 
@@ -135,8 +100,7 @@ Number Evaluator::number(const SymExpr &expr, size_t index) {
   return value;
 }
 
-int64_t Evaluator::integer(const SymExpr &expr, size_t index) {
-  Number value = eval(*expr.args[index]);
+int64_t Evaluator::integer(const SymExpr &expr, const Number &value) {
   if (!value.isInteger())
     reject("{} takes integers only; the file is damaged, export the model again", printable(expr.function));
   return value.num;
@@ -147,70 +111,6 @@ bool Evaluator::truth(const SymExpr &expr, size_t index) {
   if (value.kind != Number::Kind::Bool)
     reject("{} takes truth values; the file is damaged, export the model again", printable(expr.function));
   return value.flag;
-}
-
-int64_t Evaluator::narrow(Wide value) {
-  if (value > std::numeric_limits<int64_t>::max() || value < std::numeric_limits<int64_t>::min())
-    reject("the value overflows 64 bits; choose smaller sizes");
-  return static_cast<int64_t>(value);
-}
-
-Number Evaluator::makeExact(Wide num, Wide den) {
-  if (den == 0)
-    reject("division by zero; choose other sizes");
-  Wide a = num < 0 ? -num : num, b = den < 0 ? -den : den;
-  while (b != 0) {
-    Wide rest = a % b;
-    a = b;
-    b = rest;
-  }
-  Wide divisor = a == 0 ? 1 : a;
-  if (den < 0)
-    divisor = -divisor;
-  return {Number::Kind::Exact, narrow(num / divisor), narrow(den / divisor), 0, false};
-}
-
-Number Evaluator::add(const Number &a, const Number &b) {
-  if (a.kind == Number::Kind::Double || b.kind == Number::Kind::Double)
-    return real(toReal(a) + toReal(b));
-  if (a.den == 1 && b.den == 1)
-    return exact(narrow(Wide(a.num) + b.num));
-  // Each product is below 2^126, so the sum cannot overflow 128 bits.
-  return makeExact(Wide(a.num) * b.den + Wide(b.num) * a.den, Wide(a.den) * b.den);
-}
-
-Number Evaluator::multiply(const Number &a, const Number &b) {
-  if (a.kind == Number::Kind::Double || b.kind == Number::Kind::Double)
-    return real(toReal(a) * toReal(b));
-  return makeExact(Wide(a.num) * b.num, Wide(a.den) * b.den);
-}
-
-Number Evaluator::integerPower(const Number &base, int64_t exponent) {
-  if (exponent < 0) {
-    if (base.num == 0)
-      reject("division by zero; choose other sizes");
-    return integerPower(makeExact(base.den, base.num), narrow(-Wide(exponent)));
-  }
-  Number result = exact(1), factor = base;
-  for (int64_t left = exponent; left > 0; left >>= 1) {
-    if (left & 1)
-      result = multiply(result, factor);
-    bool isSettled = factor.den == 1 && (factor.num == 0 || factor.num == 1 || factor.num == -1);
-    if (left > 1 && !isSettled)
-      factor = multiply(factor, factor);
-    else if (left > 1 && factor.num == -1)
-      factor = exact(1);
-  }
-  return result;
-}
-
-Number Evaluator::power(const Number &base, const Number &exponent) {
-  if (base.kind == Number::Kind::Exact && exponent.isInteger())
-    return integerPower(base, exponent.num);
-  double value = std::pow(toReal(base), toReal(exponent));
-  if (std::isnan(value) || (std::isinf(value) && std::isfinite(toReal(base)) && std::isfinite(toReal(exponent))))
-    reject("a power has no finite value; choose other sizes");
-  return real(value);
 }
 
 Number Evaluator::evalArithmetic(const SymExpr &expr) {
@@ -243,9 +143,10 @@ Number Evaluator::evalArithmetic(const SymExpr &expr) {
   if (name == "FloatPow")
     return power(real(toReal(a)), real(toReal(b)));
   if (name == "PowByNatural") {
-    if (integer(expr, 1) < 0)
-      reject("PowByNatural has the exponent {}; choose other sizes", integer(expr, 1));
-    return integerPower(exact(integer(expr, 0)), integer(expr, 1));
+    int64_t exponent = integer(expr, b);
+    if (exponent < 0)
+      reject("PowByNatural has the exponent {}; choose other sizes", exponent);
+    return integerPower(exact(integer(expr, a)), exponent);
   }
   if (toReal(b) == 0)
     reject("division by zero; choose other sizes");
@@ -254,28 +155,17 @@ Number Evaluator::evalArithmetic(const SymExpr &expr) {
   return real(toReal(a) / toReal(b));
 }
 
-int64_t Evaluator::floorDivide(int64_t a, int64_t b) {
-  if (b == 0)
-    reject("division by zero; choose other sizes");
-  Wide quotient = Wide(a) / b;
-  bool isInexact = Wide(a) % b != 0;
-  return narrow(quotient - (isInexact && (a < 0) != (b < 0) ? 1 : 0));
-}
-
 Number Evaluator::evalIntegral(const SymExpr &expr) {
   const std::string &name = expr.function;
   needArgs(expr, name == "ModularIndexing" ? 3 : 2);
-  if (name == "FloorDiv") { // of exact fractions too: 1/2 * s0 // 2
-    Number a = number(expr, 0), b = number(expr, 1);
-    bool isExact = a.kind == Number::Kind::Exact && b.kind == Number::Kind::Exact;
-    if (isExact && !(a.isInteger() && b.isInteger())) {
-      if (b.num == 0)
-        reject("division by zero; choose other sizes");
-      Number quotient = makeExact(Wide(a.num) * b.den, Wide(a.den) * b.num);
-      return exact(floorDivide(quotient.num, quotient.den));
-    }
+  // NOTE: each argument is evaluated once; twice would be exponential in the depth.
+  Number first = number(expr, 0), second = number(expr, 1);
+  bool isExact = first.kind == Number::Kind::Exact && second.kind == Number::Kind::Exact;
+  if (name == "FloorDiv" && isExact && !(first.isInteger() && second.isInteger())) { // 1/2 * s0 // 2
+    Number quotient = makeExact(Wide(first.num) * second.den, Wide(first.den) * second.num);
+    return exact(floorDivide(quotient.num, quotient.den));
   }
-  int64_t a = integer(expr, 0), b = integer(expr, 1);
+  int64_t a = integer(expr, first), b = integer(expr, second);
   if (name == "FloorDiv" || name == "CleanDiv")
     return exact(floorDivide(a, b));
   if (name == "CeilDiv")
@@ -293,13 +183,6 @@ Number Evaluator::evalIntegral(const SymExpr &expr) {
   if (b < 0 || b > 63)
     reject("a shift by {} bits; choose other sizes", b);
   return name == "LShift" ? exact(narrow(Wide(a) * (Wide(1) << b))) : exact(a >> b);
-}
-
-int64_t Evaluator::toInteger(double value) {
-  // 2^63 is a double, INT64_MAX is not.
-  if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
-    reject("the value {} does not fit into a 64-bit integer; choose smaller sizes", value);
-  return static_cast<int64_t>(value);
 }
 
 Number Evaluator::evalRounding(const SymExpr &expr) {
@@ -329,19 +212,6 @@ Number Evaluator::evalRounding(const SymExpr &expr) {
     return exact(toInteger(std::ceil(number)));
   // nearbyint rounds half to even in the default rounding mode, which ditc never changes.
   return exact(toInteger(name == "RoundToInt" ? std::nearbyint(number) : std::trunc(number)));
-}
-
-int Evaluator::compare(const Number &a, const Number &b) {
-  if (a.kind == Number::Kind::Exact && b.kind == Number::Kind::Exact) {
-    Wide left = Wide(a.num) * b.den, right = Wide(b.num) * a.den;
-    return left < right ? -1 : left > right ? 1 : 0;
-  }
-  // long double holds both a double and a 64-bit integer exactly on x86.
-  auto wide = [](const Number &n) {
-    return n.kind == Number::Kind::Double ? static_cast<long double>(n.real)
-                                          : static_cast<long double>(n.num) / static_cast<long double>(n.den);
-  };
-  return wide(a) < wide(b) ? -1 : wide(a) > wide(b) ? 1 : 0;
 }
 
 Number Evaluator::evalLogic(const SymExpr &expr) {
@@ -390,9 +260,9 @@ Number Evaluator::evalOpaque(const SymExpr &expr) {
     UnaryReal function;
   };
   static constexpr Row kFunctions[] = {
-      {"sqrt", std::sqrt}, {"exp", std::exp},   {"log", std::log},     {"log2", std::log2}, {"sin", std::sin},
-      {"cos", std::cos},   {"tan", std::tan},   {"sinh", std::sinh},   {"cosh", std::cosh}, {"tanh", std::tanh},
-      {"asin", std::asin}, {"acos", std::acos}, {"atan", std::atan},   {"asinh", std::asinh},
+      {"sqrt", std::sqrt}, {"exp", std::exp},   {"log", std::log},   {"log2", std::log2},   {"sin", std::sin},
+      {"cos", std::cos},   {"tan", std::tan},   {"sinh", std::sinh}, {"cosh", std::cosh},   {"tanh", std::tanh},
+      {"asin", std::asin}, {"acos", std::acos}, {"atan", std::atan}, {"asinh", std::asinh},
   };
   needArgs(expr, 1);
   std::string_view name = std::string_view(expr.function).substr(std::string_view("OpaqueUnaryFn_").size());
@@ -410,14 +280,16 @@ Number Evaluator::evalOpaque(const SymExpr &expr) {
 } // namespace
 
 SymValue evaluate(const SymExpr &expr, const SymBindings &bindings) {
-  Number value = Evaluator(expr, bindings).eval(expr);
-  if (value.isInteger())
-    return value.num;
-  if (value.kind == Number::Kind::Bool)
-    return value.flag;
-  if (value.kind == Number::Kind::Double)
-    return value.real;
-  return static_cast<double>(static_cast<long double>(value.num) / static_cast<long double>(value.den));
+  try {
+    Number value = Evaluator(bindings).eval(expr);
+    if (value.kind == Number::Kind::Bool)
+      return value.flag;
+    if (value.isInteger())
+      return value.num;
+    return toReal(value);
+  } catch (const sym::Fault &fault) {
+    fail("symbolic size '{}': {}", printable(toString(expr)), fault.what());
+  }
 }
 
 int64_t evaluateInt(const SymExpr &expr, const SymBindings &bindings) {

@@ -65,7 +65,8 @@ private:
 
   bool atNumber() {
     skipSpace();
-    return position < text.size() && (text[position] == '-' || std::isdigit(static_cast<unsigned char>(text[position])));
+    return position < text.size() &&
+           (text[position] == '-' || std::isdigit(static_cast<unsigned char>(text[position])));
   }
 
   std::string_view parseName() {

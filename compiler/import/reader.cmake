@@ -2,7 +2,7 @@
 set(DITC_READER_SOURCES
   ArgumentReader.cpp ExportedProgram.cpp GraphReader.cpp JsonReader.cpp JsonTree.cpp NameCheck.cpp
   Pickle.cpp PickleCalls.cpp Pt2Archive.cpp Pt2Container.cpp Pt2Tensors.cpp SignatureReader.cpp StoredTensor.cpp
-  SymEvaluate.cpp SymExpr.cpp TreeSpec.cpp)
+  SymEvaluate.cpp SymExpr.cpp SymNumber.cpp TreeSpec.cpp)
 list(TRANSFORM DITC_READER_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 find_path(DITC_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 

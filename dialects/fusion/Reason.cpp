@@ -12,16 +12,13 @@ struct Entry {
   std::string_view name, text;
 };
 
-constexpr std::array<Entry, 17> kEntries{{
+constexpr std::array<Entry, 13> kEntries{{
     {Reason::Accepted, "accepted", "shares the kernel"},
-    {Reason::OtherReaders, "other_readers", "other kernels read this value too, so it is stored in any case and fusing would save nothing"},
     {Reason::WouldCycle, "would_cycle", "the fused kernel would have to wait for its own result"},
     {Reason::RowStatistics, "row_statistics", "it needs statistics over a whole row, of which a tile of the product holds only a part"},
     {Reason::HeadSplitsTile, "head_splits_tile", "the head size does not divide the tile width, so the row of a head lies in two tiles"},
     {Reason::CrossesRows, "crosses_rows", "it moves elements between rows of the tile"},
-    {Reason::CrossesHeads, "crosses_heads", "it mixes elements of different heads"},
     {Reason::TooManyOperands, "too_many_operands", "the template has no place for another operand"},
-    {Reason::TooManyResults, "too_many_results", "the template has no place for another result"},
     {Reason::ShapeMismatch, "shape_mismatch", "it iterates over another shape than the kernel"},
     {Reason::TypeUnsupported, "type_unsupported", "the template does not compute with its element type"},
     {Reason::NoSlot, "no_slot", "the template has no slot where it could go"},
@@ -29,7 +26,6 @@ constexpr std::array<Entry, 17> kEntries{{
     {Reason::RecomputeTooDear, "recompute_too_dear", "it would be computed again for every repetition of its value"},
     {Reason::DifferentInput, "different_input", "the products read different inputs"},
     {Reason::AlreadyFused, "already_fused", "it already shares a kernel with another producer"},
-    {Reason::LibraryCall, "library_call", "one of the two is a library call, which takes no part of its neighbours"},
 }};
 
 } // namespace

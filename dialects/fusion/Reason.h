@@ -15,14 +15,11 @@ namespace ditc {
 
 enum class Reason {
   Accepted,           ///< no reason against it
-  OtherReaders,       ///< the value is read by other kernels too, so it must be stored anyway and nothing is saved
   WouldCycle,         ///< the fused kernel would have to wait for its own result
   RowStatistics,      ///< needs statistics over a whole row, of which a tile holds only a part
   HeadSplitsTile,     ///< head_dim does not fit the tile width, so a head's row lies in two tiles
   CrossesRows,        ///< moves elements between rows of the tile
-  CrossesHeads,       ///< mixes elements of different heads
   TooManyOperands,    ///< the template has no place for another operand
-  TooManyResults,     ///< the template has no place for another result
   ShapeMismatch,      ///< iterates over another shape than the kernel
   TypeUnsupported,    ///< element type that the template does not compute with
   NoSlot,             ///< the template has no slot where this could go
@@ -30,7 +27,6 @@ enum class Reason {
   RecomputeTooDear,   ///< would be computed again for every repetition
   DifferentInput,     ///< the products read different inputs
   AlreadyFused,       ///< shares a kernel with another producer, and a kernel has one tile
-  LibraryCall,        ///< one of the two is a library call
 };
 
 /// The enum's spelling in reports: "row_statistics".

@@ -11,5 +11,6 @@ rm -rf "$bundle"
 python3 "$root/tests/gpu/write_units.py" "$bundle"
 "$build/bin/compile_units" sm_90a "$root/codegen/templates/cuda" "$bundle"/*.cu | tee "$bundle/resources.txt"
 commit=$(git -C "$root" rev-parse --short HEAD)
+[ -z "$(git -C "$root" status --porcelain -- codegen/templates tests/gpu)" ] || commit="$commit, changed"
 printf '{"commit": "%s", "built": "%s"}\n' "$commit" "$(date -u +%Y-%m-%d)" > "$bundle/bundle.json"
 du -sh "$bundle"

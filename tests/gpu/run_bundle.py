@@ -32,10 +32,12 @@ def main():
     results = {"environment": environment(bundle)}
     for part in parts:
         cases = lists[part]()
-        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=120 if part == "fused" else 40)
+        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=40 if part == "fused" else 15)
         with open(os.path.join(out, "gemm.json"), "w") as file:
             json.dump(results, file, indent=1)
         print(report.table(part, cases, results[part]), flush=True)
+        if any("error" in r or not r.get("ok", True) for r in results[part]):
+            sys.exit(f"{part}: not right, so nothing more is timed")
 
 
 if __name__ == "__main__":

@@ -165,9 +165,12 @@ std::string makeTorchSave(const std::string &pickle, const Members &storages) {
 namespace {
 
 Json tensorMeta(const Json &sizes, const Json &strides) {
-  return {{"dtype", 7},           {"sizes", sizes},
-          {"strides", strides},   {"requires_grad", false},
-          {"layout", 7},          {"device", {{"type", "cpu"}, {"index", nullptr}}},
+  return {{"dtype", 7},
+          {"sizes", sizes},
+          {"strides", strides},
+          {"requires_grad", false},
+          {"layout", 7},
+          {"device", {{"type", "cpu"}, {"index", nullptr}}},
           {"storage_offset", {{"as_int", 0}}}};
 }
 
@@ -228,7 +231,8 @@ Json smallProgram() {
                       {"metadata", Json::object()}};
   return {{"graph_module", graphModule},
           {"opset_version", {{"aten", 10}}},
-          {"range_constraints", {{"s0", {{"min_val", 2}, {"max_val", nullptr}}}, {"2*s0", {{"min_val", 4}, {"max_val", 8}}}}},
+          {"range_constraints",
+           {{"s0", {{"min_val", 2}, {"max_val", nullptr}}}, {"2*s0", {{"min_val", 4}, {"max_val", 8}}}}},
           {"schema_version", {{"major", 8}, {"minor", 20}}},
           {"verifiers", {"TRAINING"}},
           {"torch_version", "2.14.1"},
@@ -245,7 +249,8 @@ Json tensorConfig(const std::string &fqn, const std::string &member, const std::
   };
   Json meta = tensorMeta(plain(sizes), plain(strides));
   meta["storage_offset"]["as_int"] = offset;
-  return {{"config", {{fqn, {{"path_name", member}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", meta}}}}}};
+  return {
+      {"config", {{fqn, {{"path_name", member}, {"is_param", true}, {"use_pickle", false}, {"tensor_meta", meta}}}}}};
 }
 
 Members layoutC(const Json &program) {

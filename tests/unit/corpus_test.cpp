@@ -235,8 +235,15 @@ TEST_F(NamedCorpusTest, ExampleInputsAreBitEqual) {
     const PickleValue &x = *document.root().items.at(0)->items.at(0);
     ASSERT_EQ(x.kind, PickleValue::Kind::Tensor);
     const ZipEntry &storage = *inner.find("archive/data/" + x.items[0]->text);
-    StoredTensor tensor{*x.dtype, *integersOf(*x.items[1]), *integersOf(*x.items[2]), x.integer, path, "x",
-                        storage.payloadOffset, storage.size, false};
+    StoredTensor tensor{*x.dtype,
+                        *integersOf(*x.items[1]),
+                        *integersOf(*x.items[2]),
+                        x.integer,
+                        path,
+                        "x",
+                        storage.payloadOffset,
+                        storage.size,
+                        false};
     std::vector<uint8_t> bytes = readContiguous(tensor);
     Json expected = Json::parse(readBytes(path.substr(0, path.size() - 4) + ".io.json"))["x"];
     EXPECT_EQ(tensor.sizes, expected["shape"].get<std::vector<int64_t>>());
@@ -251,7 +258,8 @@ TEST_F(NamedCorpusTest, StubsComputeTheirReference) {
     Pt2Archive archive = Pt2Archive::open(corpus(name));
     Json reference = Json::parse(readBytes(corpus(name) + ".ref.json"));
     auto linear = [&](const std::string &layer, const std::vector<double> &x) {
-      const StoredTensor &weight = archive.weights().at(layer + ".weight"), &bias = archive.weights().at(layer + ".bias");
+      const StoredTensor &weight = archive.weights().at(layer + ".weight"),
+                         &bias = archive.weights().at(layer + ".bias");
       std::vector<uint8_t> w = readContiguous(weight), b = readContiguous(bias);
       std::vector<double> y;
       for (size_t row = 0; row < static_cast<size_t>(weight.sizes[0]); ++row) {
@@ -284,8 +292,9 @@ TEST_F(NamedCorpusTest, InputNames) {
     ExportedProgram in5 = parse(corpus(std::string("in5") + version));
     EXPECT_THAT(userNames(in5.inputSpecs), ElementsAre("a", "args_0", "args_1", "zz", "b", "yy"));
     bool hasFields = std::string(version) == "-2.14.1"; // 2.6 does not write the names of namedtuples
-    EXPECT_THAT(userNames(in5.outputSpecs), ElementsAre(hasFields ? "output.0.a" : "output.0.0",
-                                                        hasFields ? "output.0.b" : "output.0.1", "output.1.0", "output.1.1.k"));
+    EXPECT_THAT(userNames(in5.outputSpecs),
+                ElementsAre(hasFields ? "output.0.a" : "output.0.0", hasFields ? "output.0.b" : "output.0.1",
+                            "output.1.0", "output.1.1.k"));
     ExportedProgram mini = parse(corpus(std::string("mini") + version));
     EXPECT_THAT(userNames(mini.inputSpecs), ElementsAre("x", "scale", "flag", "t.emb.0"));
     EXPECT_THAT(userNames(mini.outputSpecs), ElementsAre("out", "aux.0", "aux.1"));

@@ -76,7 +76,8 @@ TEST(ExportedProgramTest, NodeNamesFallBack) {
   Json program = smallProgram();
   graphOf(program)["nodes"][0].erase("name");
   graphOf(program)["nodes"][0]["metadata"] = Json::object();
-  Json check = {{"target", "torch.ops.aten._assert_scalar.default"}, {"inputs", Json::array()}, {"outputs", Json::array()}};
+  Json check = {
+      {"target", "torch.ops.aten._assert_scalar.default"}, {"inputs", Json::array()}, {"outputs", Json::array()}};
   graphOf(program)["nodes"].push_back(check);
   check["target"] = "_operator.add";
   graphOf(program)["nodes"].push_back(check);
@@ -210,7 +211,8 @@ TEST(ExportedProgramTest, TypeArguments) {
 }
 
 TEST(ExportedProgramTest, UnsupportedArgumentsKeepTheirName) {
-  for (const char *variant : {"as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
+  for (const char *variant :
+       {"as_custom_obj", "as_operator", "as_nested_tensors", "as_int_lists", "as_string_to_argument"}) {
     Argument argument = argumentOf(Json{{variant, Json::array()}});
     EXPECT_EQ(argument.kind, Kind::Unsupported);
     EXPECT_EQ(argument.text, variant);
@@ -301,6 +303,18 @@ TEST(ExportedProgramTest, KeywordNamesComeFromTheTree) {
   Json &constant = program["graph_module"]["signature"]["input_specs"][2]["constant_input"];
   constant["name"] = "encoder_hidden_states";
   EXPECT_EQ(parse(program).inputSpecs[2].userName, "flag");
+}
+
+TEST(ExportedProgramTest, NestedPositionalInputs) {
+  Json program = smallProgram();
+  Json &signature = program["graph_module"]["module_call_graph"][0]["signature"];
+  Json spec = Json::parse(signature["in_spec"].get<std::string>());
+  Json &args = spec[1]["children_spec"][0]["children_spec"];
+  args[0] = {{"type", "builtins.list"}, {"context", "null"}, {"children_spec", Json::array({args[0]})}};
+  signature["in_spec"] = spec.dump();
+  EXPECT_EQ(parse(program).inputSpecs[1].userName, "x.0");
+  signature["forward_arg_names"] = Json::array();
+  EXPECT_EQ(parse(program).inputSpecs[1].userName, "x") << "the placeholder's name";
 }
 
 TEST(ExportedProgramTest, PlaceholderNamesWithoutASignature) {

@@ -34,7 +34,12 @@ void pushTensor(PickleText &text) { text.tensor("FloatStorage", "0", 6, 1, {2, 2
 TEST(PickleTest, Constants) {
   PickleText text;
   text.op('(').op('N').op('\x88').op('\x89').add("K\xff").add("M\xff\xff").integer(-5);
-  text.add(std::string("\x8a\x02\x00\x80", 4)).add(std::string("\x8a\x00", 2)).add(std::string("G\x3f\xf8\0\0\0\0\0\0", 9)).text("s\xc3\xa4").op(')').op('t');
+  text.add(std::string("\x8a\x02\x00\x80", 4))
+      .add(std::string("\x8a\x00", 2))
+      .add(std::string("G\x3f\xf8\0\0\0\0\0\0", 9))
+      .text("s\xc3\xa4")
+      .op(')')
+      .op('t');
   PickleDocument document = parse(text.done());
   const auto &items = document.root().items;
   ASSERT_EQ(items.size(), 11u);
@@ -165,15 +170,18 @@ TEST(PickleTest, RefusesMalformedStacks) {
   EXPECT_THAT(parseError(PickleText().op('N').op('N')), HasSubstr("it ends with 2 values"));
   EXPECT_THAT(parseError(PickleText().op('N').op('(')), HasSubstr("it ends with 1 values"));
   EXPECT_THAT(parseError(PickleText().op('\x86')), HasSubstr("it takes a value from an empty stack"));
-  EXPECT_THAT(parseError(PickleText().op('N').op('(').op('\x85')), HasSubstr("from an empty stack")) << "below the mark";
+  EXPECT_THAT(parseError(PickleText().op('N').op('(').op('\x85')), HasSubstr("from an empty stack"))
+      << "below the mark";
   EXPECT_THAT(parseError(PickleText().op('t')), HasSubstr("up to a mark that was never set"));
-  EXPECT_THAT(parseError(PickleText().op('}').op('N').op('a')), HasSubstr("it appends to something that is not a list"));
+  EXPECT_THAT(parseError(PickleText().op('}').op('N').op('a')),
+              HasSubstr("it appends to something that is not a list"));
   EXPECT_THAT(parseError(PickleText().op(']').op('N').op('N').op('s')),
               HasSubstr("it adds items to something that is not a dict"));
   EXPECT_THAT(parseError(PickleText().op('}').op('(').op('N').op('u')), HasSubstr("it adds a key without a value"));
   EXPECT_THAT(parseError(PickleText().add("h\x07")), HasSubstr("it recalls the value 7, which it never stored"));
   EXPECT_THAT(parseError(PickleText().add("q\x07")), HasSubstr("it remembers a value of an empty stack"));
-  EXPECT_THAT(parseError(PickleText().op('N').op(')').op('R')), HasSubstr("it calls something that is not a named function"));
+  EXPECT_THAT(parseError(PickleText().op('N').op(')').op('R')),
+              HasSubstr("it calls something that is not a named function"));
   EXPECT_THAT(parseError(PickleText().op('N').op('Q')), HasSubstr("a persistent id is not a tensor storage"));
   EXPECT_THAT(parseError(PickleText().storage("QInt8Storage", "0", 1)), HasSubstr("is not a tensor storage"));
   EXPECT_THAT(parseError(PickleText().storage("FloatStorage", std::string(300, 'k'), 1)),
@@ -188,8 +196,10 @@ TEST(PickleTest, BoundsLengths) {
   EXPECT_THAT(parseError(PickleText().add("\x8a\x09" + std::string(9, '\1'))),
               HasSubstr("an integer has 9 bytes, more than 8"));
   EXPECT_THAT(parseError("\x80\x02"), HasSubstr("1 bytes are missing at the end"));
-  EXPECT_THAT(parseError(PickleText().add(std::string(1'000'001, 'N'))), HasSubstr("its stack grows beyond 1000000 values"));
-  EXPECT_THAT(parseError(PickleText().add(std::string(1'000'001, '('))), HasSubstr("its stack grows beyond 1000000 marks"));
+  EXPECT_THAT(parseError(PickleText().add(std::string(1'000'001, 'N'))),
+              HasSubstr("its stack grows beyond 1000000 values"));
+  EXPECT_THAT(parseError(PickleText().add(std::string(1'000'001, '('))),
+              HasSubstr("its stack grows beyond 1000000 marks"));
   std::string toggles;
   for (int i = 0; i < 500'001; ++i)
     toggles += "(N\x85t"; // four operations

@@ -36,8 +36,9 @@ TEST(ProgramErrorsTest, NotAProgram) {
   EXPECT_THAT(parseError("{\"a\": "), HasSubstr("'m.pt2' is not valid JSON (error at byte"));
   EXPECT_THAT(parseError("{\"a\": 1e999}"), HasSubstr("is not valid JSON"));
   EXPECT_THAT(parseError("\"\\ud800\""), HasSubstr("is not valid JSON"));
-  EXPECT_THAT(parseError("[]"), HasSubstr("'m.pt2': the JSON is not an exported program, it has no 'graph_module'; save "
-                                          "the model with torch.export.save"));
+  EXPECT_THAT(parseError("[]"),
+              HasSubstr("'m.pt2': the JSON is not an exported program, it has no 'graph_module'; save "
+                        "the model with torch.export.save"));
 }
 
 TEST(ProgramErrorsTest, BoundsDepth) {
@@ -69,13 +70,17 @@ TEST(ProgramErrorsTest, FieldTypes) {
               HasSubstr("found number where an object with the field 'target' was expected"));
   EXPECT_THAT(changedError([](Json &p) { graphOf(p)["nodes"][0].erase("inputs"); }),
               HasSubstr("node 'linear' (torch.ops.aten.linear.default): the field 'inputs' is missing"));
-  EXPECT_THAT(changedError([](Json &p) { signatureOf(p)["input_specs"][0] = {{"buffer", {{"arg", {{"name", "p_w"}}}, {"buffer_name", "b"}, {"persistent", 1}}}}; }),
+  EXPECT_THAT(changedError([](Json &p) {
+                signatureOf(p)["input_specs"][0] = {
+                    {"buffer", {{"arg", {{"name", "p_w"}}}, {"buffer_name", "b"}, {"persistent", 1}}}};
+              }),
               HasSubstr("the field 'persistent' is number, expected true or false"));
 }
 
 TEST(ProgramErrorsTest, Arguments) {
-  EXPECT_THAT(argumentError(R"({})"), HasSubstr("node 'relu' (torch.ops.aten.relu.default): 'argument' is an object with "
-                                                "0 keys, expected an object with one key"));
+  EXPECT_THAT(argumentError(R"({})"),
+              HasSubstr("node 'relu' (torch.ops.aten.relu.default): 'argument' is an object with "
+                        "0 keys, expected an object with one key"));
   EXPECT_THAT(argumentError(R"({"as_int": 1, "as_float": 2})"), HasSubstr("is an object with 2 keys"));
   EXPECT_THAT(argumentError(R"(5)"), HasSubstr("'argument' is number, expected an object with one key"));
   EXPECT_THAT(argumentError(R"({"as_int": 1.5})"), HasSubstr("the field 'as_int' is 1.5, expected a 64-bit integer"));
@@ -95,11 +100,13 @@ TEST(ProgramErrorsTest, TensorTypes) {
   auto metaError = [](const std::function<void(Json &)> &change) {
     return changedError([&](Json &p) { change(graphOf(p)["tensor_values"]["x"]); });
   };
-  EXPECT_THAT(metaError([](Json &m) { m["dtype"] = 31; }),
-              HasSubstr("'m.pt2', value 'x': its element type float8_e4m3fnuz (31) is not supported; convert the tensor"));
+  EXPECT_THAT(
+      metaError([](Json &m) { m["dtype"] = 31; }),
+      HasSubstr("'m.pt2', value 'x': its element type float8_e4m3fnuz (31) is not supported; convert the tensor"));
   EXPECT_THAT(metaError([](Json &m) { m["dtype"] = 99; }), HasSubstr("its element type 99 is not supported"));
-  EXPECT_THAT(metaError([](Json &m) { m["layout"] = 1; }),
-              HasSubstr("its layout 1 is not dense; ditc takes strided tensors only, call to_dense() before the export"));
+  EXPECT_THAT(
+      metaError([](Json &m) { m["layout"] = 1; }),
+      HasSubstr("its layout 1 is not dense; ditc takes strided tensors only, call to_dense() before the export"));
   EXPECT_THAT(metaError([](Json &m) { m["sizes"].erase(0); }), HasSubstr("a tensor has 1 sizes and 2 strides"));
   EXPECT_THAT(metaError([](Json &m) { m["sizes"][1] = {{"as_int", -3}}; }),
               HasSubstr("'sizes' holds the negative number -3"));
@@ -143,16 +150,20 @@ TEST(ProgramErrorsTest, Signature) {
               HasSubstr("the signature has 0 outputs, the graph has 1"));
   EXPECT_THAT(changedError([](Json &p) { signatureOf(p)["input_specs"][0]["parameter"]["arg"]["name"] = "q"; }),
               HasSubstr("the signature calls the input of 'fc.w' 'q', the graph does not"));
-  EXPECT_THAT(changedError([](Json &p) { signatureOf(p)["input_specs"][1]["user_input"]["arg"]["as_tensor"]["name"] = "q"; }),
-              HasSubstr("the signature has the user input 'q', the graph does not"));
+  EXPECT_THAT(
+      changedError([](Json &p) { signatureOf(p)["input_specs"][1]["user_input"]["arg"]["as_tensor"]["name"] = "q"; }),
+      HasSubstr("the signature has the user input 'q', the graph does not"));
   EXPECT_THAT(changedError([](Json &p) { signatureOf(p)["input_specs"][1]["user_input"]["arg"] = {{"as_int", 3}}; }),
               HasSubstr("a user input is neither a tensor nor a symbolic number"));
-  EXPECT_THAT(changedError([](Json &p) { signatureOf(p)["input_specs"][0] = {{"custom_obj", {{"arg", {{"name", "o"}}}}}}; }),
-              HasSubstr("an input of the model is a 'custom_obj'; ditc takes tensors, numbers and constants"));
-  EXPECT_THAT(changedError([](Json &p) { signatureOf(p)["output_specs"][0]["user_output"]["arg"]["as_tensor"]["name"] = "x"; }),
-              HasSubstr("the signature and the graph disagree on the output 'x'"));
+  EXPECT_THAT(
+      changedError([](Json &p) { signatureOf(p)["input_specs"][0] = {{"custom_obj", {{"arg", {{"name", "o"}}}}}}; }),
+      HasSubstr("an input of the model is a 'custom_obj'; ditc takes tensors, numbers and constants"));
+  EXPECT_THAT(
+      changedError([](Json &p) { signatureOf(p)["output_specs"][0]["user_output"]["arg"]["as_tensor"]["name"] = "x"; }),
+      HasSubstr("the signature and the graph disagree on the output 'x'"));
   EXPECT_THAT(changedError([](Json &p) {
-                signatureOf(p)["output_specs"][0] = {{"buffer_mutation", {{"arg", {{"name", "x"}}}, {"buffer_name", "b"}}}};
+                signatureOf(p)["output_specs"][0] = {
+                    {"buffer_mutation", {{"arg", {{"name", "x"}}}, {"buffer_name", "b"}}}};
               }),
               HasSubstr("the signature and the graph disagree on the new value of 'b'"));
 }
@@ -162,9 +173,11 @@ TEST(ProgramErrorsTest, CallingConvention) {
   EXPECT_THAT(changedError([&](Json &p) { callOf(p)["in_spec"] = "[1, " + leaf + "]"; }),
               HasSubstr("in_spec is not a pair of positional and keyword arguments"));
   std::string empty = R"({"type": "builtins.tuple", "context": "null", "children_spec": []})";
-  std::string none = R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" + empty + "," + empty + "]}]";
-  EXPECT_THAT(changedError([&](Json &p) { callOf(p)["in_spec"] = none; }),
-              HasSubstr("'m.pt2', calling convention: the call has 0 arguments, but the signature lists 2 user inputs"));
+  std::string none =
+      R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)" + empty + "," + empty + "]}]";
+  EXPECT_THAT(
+      changedError([&](Json &p) { callOf(p)["in_spec"] = none; }),
+      HasSubstr("'m.pt2', calling convention: the call has 0 arguments, but the signature lists 2 user inputs"));
   EXPECT_THAT(changedError([&](Json &p) { callOf(p)["out_spec"] = none; }),
               HasSubstr("the result has 0 leaves, but the signature lists 1 user outputs"));
   EXPECT_THAT(changedError([](Json &p) {

@@ -55,7 +55,7 @@ protected:
     member(kWeightsConfig) = tensorConfig("fc.w", "weight_0", sizes, strides, offset).dump();
     std::vector<uint8_t> bytes = readContiguous(open(good).weights().at("fc.w"));
     std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t *>(values.data()));
     return values;
   }
 
@@ -109,8 +109,9 @@ TEST_F(Pt2ArchiveTest, SharedStoragesHaveOneId) {
 
 TEST_F(Pt2ArchiveTest, WarnsOfLostOffsets) {
   member(kWeightsConfig) = tensorConfig("fc.w", "weight_0", {2}, {1}).dump();
-  EXPECT_THAT(open(good).warnings(), ElementsAre(HasSubstr("'fc.w' uses the first 8 of 24 stored bytes; torch 2.9 could "
-                                                           "lose the offset of such a view, call clone()")));
+  EXPECT_THAT(open(good).warnings(),
+              ElementsAre(HasSubstr("'fc.w' uses the first 8 of 24 stored bytes; torch 2.9 could "
+                                    "lose the offset of such a view, call clone()")));
   member(kWeightsConfig) = tensorConfig("fc.w", "weight_0", {2}, {1}, 4).dump();
   EXPECT_THAT(open(good).warnings(), IsEmpty());
 }
@@ -154,16 +155,19 @@ TEST_F(Pt2ArchiveTest, RecordsWhatItCannotRead) {
 }
 
 TEST_F(Pt2ArchiveTest, RefusesConfigs) {
-  EXPECT_THAT(configError([](Json &w) { w["path_name"] = "weight_9"; }),
-              HasSubstr("weight 'fc.w': its bytes should be in the member 'm/data/weights/weight_9', which is missing"));
+  EXPECT_THAT(
+      configError([](Json &w) { w["path_name"] = "weight_9"; }),
+      HasSubstr("weight 'fc.w': its bytes should be in the member 'm/data/weights/weight_9', which is missing"));
   EXPECT_THAT(configError([](Json &w) { w["path_name"] = "../../models/model.json"; }), HasSubstr("which is missing"));
   EXPECT_THAT(configError([](Json &w) { w["tensor_meta"]["sizes"][0]["as_int"] = 3; }),
               HasSubstr("weight 'fc.w': it needs 36 bytes, but its storage 'data/weights/weight_0' has 24"));
   EXPECT_THAT(configError([](Json &w) { w["tensor_meta"]["sizes"] = Json::array(); }),
               HasSubstr("its sizes, strides and offset are not those of a tensor"));
-  for (const char *field : {"/tensor_meta/sizes/0/as_int", "/tensor_meta/strides/1/as_int", "/tensor_meta/storage_offset/as_int"})
+  for (const char *field :
+       {"/tensor_meta/sizes/0/as_int", "/tensor_meta/strides/1/as_int", "/tensor_meta/storage_offset/as_int"})
     for (int64_t value : {int64_t{-1}, INT64_MAX})
-      EXPECT_THAT(configError([&](Json &w) { w[Json::json_pointer(field)] = value; }), HasSubstr("weight 'fc.w'")) << field;
+      EXPECT_THAT(configError([&](Json &w) { w[Json::json_pointer(field)] = value; }), HasSubstr("weight 'fc.w'"))
+          << field;
   EXPECT_THAT(configError([](Json &w) { w["tensor_meta"]["sizes"][0] = {{"as_expr", 3}}; }),
               HasSubstr("the field 'as_int' is missing"));
   member(kWeightsConfig) = "{\"config\": 3}";
@@ -236,11 +240,13 @@ TEST_F(Pt2ArchiveTest, ChecksFormatVersionAndByteOrder) {
 
 TEST_F(Pt2ArchiveTest, IncompleteArchives) {
   drop("m/models/model.json");
-  EXPECT_THAT(openError(good), HasSubstr("is incomplete: it has no program under 'm/models/', as when torch.export.save "
-                                         "stopped with an error half-way; look at that error and save the model again"));
+  EXPECT_THAT(openError(good),
+              HasSubstr("is incomplete: it has no program under 'm/models/', as when torch.export.save "
+                        "stopped with an error half-way; look at that error and save the model again"));
   member("m/data/aotinductor/model/wrapper.so") = "elf";
-  EXPECT_THAT(openError(good), HasSubstr("is an AOTInductor package: compiled code without a graph; save the model with "
-                                         "torch.export.save instead of aoti_compile_and_package"));
+  EXPECT_THAT(openError(good),
+              HasSubstr("is an AOTInductor package: compiled code without a graph; save the model with "
+                        "torch.export.save instead of aoti_compile_and_package"));
   good = layoutC(smallProgram());
   drop(kWeightsConfig);
   EXPECT_THAT(openError(good), HasSubstr("it has a program but no index of weights for the model 'model'; the file is "
@@ -267,8 +273,9 @@ TEST_F(Pt2ArchiveTest, OtherZips) {
 
 TEST_F(Pt2ArchiveTest, OtherFiles) {
   EXPECT_THAT(fileError(""), HasSubstr("is empty; expected an archive of torch.export.save, save the model again"));
-  EXPECT_THAT(fileError("\x1f\x8b..."), HasSubstr("is compressed with gzip; expected an archive of torch.export.save, run "
-                                                  "gunzip on it first"));
+  EXPECT_THAT(fileError("\x1f\x8b..."),
+              HasSubstr("is compressed with gzip; expected an archive of torch.export.save, run "
+                        "gunzip on it first"));
   EXPECT_THAT(fileError("\x28\xb5\x2f\xfd..."), HasSubstr("is compressed with zstd"));
   EXPECT_THAT(fileError("\x80\x02}q"), HasSubstr("is a bare pickle (an old torch.save)"));
   EXPECT_THAT(fileError("GGUF...."), HasSubstr("is a GGUF file: weights without a program"));

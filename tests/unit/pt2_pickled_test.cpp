@@ -15,7 +15,8 @@ using testing::SizeIs;
 namespace {
 
 /// A state dict of whatever `entries` pushes as key, value, key, value...
-std::string stateDict(const std::function<void(PickleText &)> &entries, const Members &storages = {{"0", "abcdefghijklmnop"}}) {
+std::string stateDict(const std::function<void(PickleText &)> &entries,
+                      const Members &storages = {{"0", "abcdefghijklmnop"}}) {
   PickleText text;
   text.op('}').op('(');
   entries(text);
@@ -141,20 +142,21 @@ TEST_F(Pt2PickledTest, RefusesTensors) {
     pushParameter(t, "w");
   };
   EXPECT_THAT(weightError(twice), HasSubstr("weight 'w': it is there twice"));
-  EXPECT_THAT(weightError([](PickleText &t) { t.text("w").op('N').text("w").op('N'); }), HasSubstr("it is there twice"));
+  EXPECT_THAT(weightError([](PickleText &t) { t.text("w").op('N').text("w").op('N'); }),
+              HasSubstr("it is there twice"));
 }
 
 TEST_F(Pt2PickledTest, RefusesInnerArchives) {
-  auto innerError = [&](const std::string &weights) {
-    return errorOf([&] { open(layoutA(weights)); });
-  };
+  auto innerError = [&](const std::string &weights) { return errorOf([&] { open(layoutA(weights)); }); };
   EXPECT_THAT(innerError("garbage"), HasSubstr("m.pt2/serialized_state_dict.pt' is not a zip file"));
-  EXPECT_THAT(innerError(makeZip({{"archive/version", "3"}})),
-              HasSubstr("m.pt2/serialized_state_dict.pt' has no 'data.pkl'; the file is damaged, save the model again"));
+  EXPECT_THAT(
+      innerError(makeZip({{"archive/version", "3"}})),
+      HasSubstr("m.pt2/serialized_state_dict.pt' has no 'data.pkl'; the file is damaged, save the model again"));
   EXPECT_THAT(innerError(makeTorchSave(PickleText().op(']').done(), {})), HasSubstr("does not hold a dict of tensors"));
   EXPECT_THAT(innerError(makeTorchSave("\x80\x05", {})),
               HasSubstr("m.pt2/serialized_state_dict.pt/archive/data.pkl' is not a pickle of protocol 2"));
   EXPECT_THAT(innerError(makeZip({{"archive/data.pkl", "\x80\x02}."}, {"archive/byteorder", "big"}})),
               HasSubstr("its byteorder is 'big', ditc reads little-endian archives only"));
-  EXPECT_EQ(open(layoutA(makeZip({{"archive/data.pkl", "\x80\x02}."}}))).weights().size(), 0u) << "no byteorder: little";
+  EXPECT_EQ(open(layoutA(makeZip({{"archive/data.pkl", "\x80\x02}."}}))).weights().size(), 0u)
+      << "no byteorder: little";
 }

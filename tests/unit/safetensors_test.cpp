@@ -109,20 +109,23 @@ TEST_F(SafetensorsTest, RefusesHeaders) {
   EXPECT_THAT(openError(file("{\"w\":" + std::string(200'000, '[') + "}", 0)), HasSubstr("nested deeper"));
   EXPECT_THAT(openError(file("{\"w\":5}", 0)), HasSubstr("the entry 'w' of its header is not an object"));
   EXPECT_THAT(openError(file(R"({"w":{"dtype":"U8","shape":[],"data_offsets":[0,1]},
-                                 "w":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", 1)),
+                                 "w":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
+                             1)),
               HasSubstr("the tensor 'w' is there twice"));
 }
 
 TEST_F(SafetensorsTest, RefusesFields) {
   EXPECT_THAT(fieldError(R"("shape":[4],"data_offsets":[0,16])"), HasSubstr("tensor 'w' has no 'dtype'"));
-  EXPECT_THAT(fieldError(R"("dtype":"F4","shape":[4],"data_offsets":[0,16])"),
-              HasSubstr("tensor 'w' has the element type 'F4', which ditc does not know; convert it, for example to F32"));
+  EXPECT_THAT(
+      fieldError(R"("dtype":"F4","shape":[4],"data_offsets":[0,16])"),
+      HasSubstr("tensor 'w' has the element type 'F4', which ditc does not know; convert it, for example to F32"));
   for (const char *shape : {"", R"("shape":4,)", R"("shape":[-4],)", R"("shape":[4.0],)", R"("shape":["4"],)",
                             R"("shape":[18446744073709551615],)"})
     EXPECT_THAT(fieldError(std::string(R"("dtype":"F32",)") + shape + R"("data_offsets":[0,16])"),
                 HasSubstr("tensor 'w' has no 'shape' that is a list of sizes"))
         << shape;
-  for (const char *offsets : {"", R"(,"data_offsets":[0])", R"(,"data_offsets":[0,-16])", R"(,"data_offsets":[0,16.0])"})
+  for (const char *offsets :
+       {"", R"(,"data_offsets":[0])", R"(,"data_offsets":[0,-16])", R"(,"data_offsets":[0,16.0])"})
     EXPECT_THAT(fieldError(std::string(R"("dtype":"F32","shape":[4])") + offsets),
                 HasSubstr("tensor 'w' has no 'data_offsets' that is a pair of positions"))
         << offsets;
@@ -143,7 +146,8 @@ TEST_F(SafetensorsTest, RefusesPlaces) {
   EXPECT_THAT(fieldError(R"("dtype":"F32","shape":[2],"data_offsets":[8,16])"),
               HasSubstr("its tensors leave a gap at byte 0 of the data"));
   EXPECT_THAT(openError(file(R"({"v":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},
-                                 "w":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6)),
+                                 "w":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
+                             6)),
               HasSubstr("its tensors overlap at byte 2 of the data"));
 }
 

@@ -157,6 +157,18 @@ TEST(SymExprTest, BoundsDepth) {
   EXPECT_THAT(parseError(nested(50'000)), HasSubstr("it is nested deeper than 200 levels"));
 }
 
+TEST(SymExprTest, TimeIsLinearInDepth) {
+  for (const char *function : {"FloorDiv", "Max", "Mod", "PowByNatural", "IntTrueDiv", "Add"}) {
+    std::string text = I(1);
+    for (int i = 0; i < 190; ++i)
+      text = call(function, {text, I(1)});
+    if (std::string(function) == "IntTrueDiv")
+      EXPECT_EQ(real(text), 1.0);
+    else
+      EXPECT_GE(integer(text), 0) << function;
+  }
+}
+
 TEST(SymExprTest, RefusesValues) {
   EXPECT_THAT(valueError("Symbol('s9')"), HasSubstr("the symbol 's9' has no value; give it one, for example with a "
                                                     "bucket that sets s9=..."));
@@ -180,9 +192,9 @@ TEST(SymExprTest, RefusesValues) {
 
 TEST(SymExprTest, RefusesOverflow) {
   std::string most = "Integer(9223372036854775807)", least = "Integer(-9223372036854775808)";
-  for (const std::string &text :
-       {call("Add", {most, I(1)}), call("Mul", {most, I(2)}), call("Pow", {I(10), I(19)}), call("LShift", {I(1), I(63)}),
-        call("FloorDiv", {least, I(-1)}), call("CeilDiv", {least, I(1)}), call("Mul", {least, I(-1)})})
+  for (const std::string &text : {call("Add", {most, I(1)}), call("Mul", {most, I(2)}), call("Pow", {I(10), I(19)}),
+                                  call("LShift", {I(1), I(63)}), call("FloorDiv", {least, I(-1)}),
+                                  call("CeilDiv", {least, I(1)}), call("Mul", {least, I(-1)})})
     EXPECT_THAT(valueError(text), HasSubstr("the value overflows 64 bits; choose smaller sizes")) << text;
   EXPECT_THAT(valueError(call("TruncToInt", {call("FloatPow", {I(2), I(63)})})),
               HasSubstr("does not fit into a 64-bit integer"));

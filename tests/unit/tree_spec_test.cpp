@@ -50,7 +50,8 @@ TEST(TreeSpecTest, PositionsAndKeys) {
 TEST(TreeSpecTest, NamedTuples) {
   EXPECT_THAT(paths(node("collections.namedtuple", "my.NT", {kLeaf, kLeaf})), ElementsAre("first", "second"));
   EXPECT_THAT(paths(node("collections.namedtuple", "other", {kLeaf})), ElementsAre("0"));
-  EXPECT_THAT(paths(node("collections.namedtuple", "my.NT", {kLeaf})), ElementsAre("0")) << "the wrong number of fields";
+  EXPECT_THAT(paths(node("collections.namedtuple", "my.NT", {kLeaf})), ElementsAre("0"))
+      << "the wrong number of fields";
 }
 
 TEST(TreeSpecTest, DataclassesAndModelOutputs) {

@@ -135,7 +135,8 @@ TEST_F(ZipReaderTest, RefusesBrokenZip64) {
   EXPECT_THAT(changed([&](auto &b) { patch(b, locator, 0u); }),
               HasSubstr("the directory needs a zip64 record, which is missing"));
   EXPECT_THAT(changed([&](auto &b) { patch(b, field + 2, uint16_t{500}); }), HasSubstr("malformed extra field"));
-  EXPECT_THAT(changed([&](auto &b) { patch(b, field, uint16_t{2}); }), HasSubstr("needs a zip64 field, which is missing"));
+  EXPECT_THAT(changed([&](auto &b) { patch(b, field, uint16_t{2}); }),
+              HasSubstr("needs a zip64 field, which is missing"));
   EXPECT_THAT(changed([&](auto &b) {
                 patch(b, field + 2, uint16_t{8});
                 patch(b, field + 12, uint16_t{2});
@@ -152,7 +153,8 @@ TEST_F(ZipReaderTest, RefusesBrokenZip64) {
 }
 
 TEST_F(ZipReaderTest, RefusesWhatIsNoZip) {
-  EXPECT_THAT(openError(""), HasSubstr("is not a zip file; expected an archive of torch.export.save or a ditc package"));
+  EXPECT_THAT(openError(""),
+              HasSubstr("is not a zip file; expected an archive of torch.export.save or a ditc package"));
   EXPECT_THAT(openError(std::string(1000, 'x')), HasSubstr("is not a zip file"));
   std::string zip = makeZip({{"a", "payload"}});
   EXPECT_THAT(openError(zip.substr(0, zip.size() - 3)),
@@ -170,8 +172,9 @@ TEST_F(ZipReaderTest, EveryTruncationIsAnError) {
 }
 
 TEST_F(ZipReaderTest, RefusesCompressionAndEncryption) {
-  EXPECT_THAT(changedError([](auto &b) { patch(b, centralOf(b, "a/first") + 10, uint16_t{8}); }),
-              HasSubstr("member 'a/first' is compressed (zip method 8); ditc maps members in place and needs them stored"));
+  EXPECT_THAT(
+      changedError([](auto &b) { patch(b, centralOf(b, "a/first") + 10, uint16_t{8}); }),
+      HasSubstr("member 'a/first' is compressed (zip method 8); ditc maps members in place and needs them stored"));
   EXPECT_THAT(changedError([](auto &b) { patch(b, centralOf(b, "a/first") + 8, uint16_t{1}); }),
               HasSubstr("member 'a/first' is encrypted; ditc reads plain archives only"));
   EXPECT_THAT(changedError([](auto &b) { patch(b, localOf(b, "a/first") + 8, uint16_t{8}); }),
@@ -180,7 +183,8 @@ TEST_F(ZipReaderTest, RefusesCompressionAndEncryption) {
 
 TEST_F(ZipReaderTest, RefusesLyingDirectory) {
   EXPECT_THAT(changedError([](auto &b) { patch(b, endOf(b) + 16, 0x7fffffffu); }), HasSubstr("lies outside the file"));
-  EXPECT_THAT(changedError([](auto &b) { patch(b, endOf(b) + 4, uint16_t{1}); }), HasSubstr("split over several files"));
+  EXPECT_THAT(changedError([](auto &b) { patch(b, endOf(b) + 4, uint16_t{1}); }),
+              HasSubstr("split over several files"));
   auto setCount = [](std::string &b, uint16_t count) {
     patch(b, endOf(b) + 8, count);
     patch(b, endOf(b) + 10, count);

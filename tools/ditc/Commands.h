@@ -15,6 +15,8 @@ namespace ditc::cli {
 void addInspect(CLI::App &app, std::function<int()> &action);
 void addCompile(CLI::App &app, std::function<int()> &action);
 void addReport(CLI::App &app, std::function<int()> &action);
+void addExplain(CLI::App &app, std::function<int()> &action);
+void addDiff(CLI::App &app, std::function<int()> &action);
 void addPasses(CLI::App &app, std::function<int()> &action);
 
 /// run, bench, info, cache: lines in the help; they are executed by ditc-run.

@@ -2,7 +2,8 @@
 #include "tools/ditc/Commands.h"
 
 #include "compiler/Compile.h"
-#include "compiler/Report.h"
+#include "compiler/report/FailIf.h"
+#include "compiler/report/Text.h"
 #include "runtime/Error.h"
 
 #include <CLI/CLI.hpp>
@@ -27,7 +28,7 @@ dimension; several static exports are one bucket each, named NAME=MODEL.pt2 or a
 
 /// The command line before it is checked.
 struct CompileArguments {
-  std::vector<std::string> models, buckets, weights, pins, invariant, targets = {"host"};
+  std::vector<std::string> models, buckets, weights, pins, failIf, invariant, targets = {"host"};
   std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu;
   bool noCache = false, json = false, verbose = false, quiet = false;
 };
@@ -52,6 +53,9 @@ CompileOptions toOptions(const CompileArguments &arguments) {
   options.weightsMode = arguments.weightsIn == "package" ? WeightsMode::Embed : arguments.weightsIn == "reference" ? WeightsMode::Reference : WeightsMode::None;
   options.dumpDirectory = arguments.dump;
   options.useCache = !arguments.noCache;
+  options.failIf = arguments.failIf;
+  for (const std::string &condition : options.failIf)
+    parseCondition(condition); // wrong usage is said before work is done
   options.output = arguments.output.empty() ? fs::path(options.models.front().path).stem().string() + ".dita" : arguments.output;
   if (!arguments.stopAfter.empty())
     options.stopAfter = parsePhase(arguments.stopAfter);
@@ -106,6 +110,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--stop-after", arguments->stopAfter, "print the IR at a contract instead of writing a package")
       ->check(CLI::IsMember({"imported", "specialised", "fused", "planned"}));
   command->add_option("--dump", arguments->dump, "folder for the IR after every pass and for each kernel");
+  command->add_option("--fail-if", arguments->failIf, "write nothing and exit with 1 when it holds for a bucket: 'launches>310', 'reason.no_slot>=20' (repeatable)");
   command->add_flag("--no-cache", arguments->noCache, "neither read nor fill the cache");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("-v,--verbose", arguments->verbose, "print each step with its time");

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The short subcommands: inspect, report, passes, and the hand-over to ditc-run.
+// The short subcommands: inspect, passes, and the hand-over to ditc-run.
 #include "tools/ditc/Commands.h"
 
 #include "compiler/Inspect.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Report.h"
 #include "runtime/Error.h"
-#include "runtime/Package.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -34,24 +32,6 @@ void addInspect(CLI::App &app, std::function<int()> &action) {
       nlohmann::json inspection = inspect(*path);
       fmt::print("{}", *json ? inspection.dump(1) + "\n" : describe(inspection));
       return inspection["unsupported"].empty() ? 0 : 1;
-    };
-  });
-}
-
-void addReport(CLI::App &app, std::function<int()> &action) {
-  auto path = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
-  CLI::App *command = app.add_subcommand("report", "Prints what the compiler did for each bucket of a package.");
-  command->add_option("package", *path, "PKG.dita")->required();
-  command->add_flag("--json", *json, "print JSON");
-  command->callback([=, &action] {
-    action = [=] {
-      Package package = Package::open(*path);
-      nlohmann::json report = nlohmann::json::parse(package.text("report.json"), nullptr, false);
-      if (report.is_discarded())
-        fail("report.json of {} is not JSON; compile the package again", *path);
-      fmt::print("{}", *json ? report.dump(1) + "\n" : summarise(report));
-      return 0;
     };
   });
 }

@@ -17,6 +17,8 @@ constexpr const char *kIntroduction = R"(ditc compiles exported diffusion transf
   ditc inspect model.pt2                         what it is, and what stands in the way
   ditc compile model.pt2 -o model.dita           one bucket with the export's sizes
   ditc compile model.pt2 --bucket small:s0=1 --bucket big:s0=4 -o model.dita
+  ditc report model.dita --format html -o model.html
+  ditc explain model.dita blocks.0.attn.to_q     which kernel it is in, and what stayed apart and why
   ditc run model.dita --inputs in.safetensors --check out.safetensors
 
 Exit status: 0 done, 1 the input or environment is at fault, 2 wrong usage, 3 a fault of ditc.)";
@@ -51,6 +53,8 @@ int main(int argc, char **argv) {
   addInspect(app, action);
   addCompile(app, action);
   addReport(app, action);
+  addExplain(app, action);
+  addDiff(app, action);
   addPasses(app, action);
   addRuntimeCommands(app); // for --help only
   try {

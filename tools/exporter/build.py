@@ -56,18 +56,17 @@ def checkpoint_model(class_name: str, folder: Path, dtype: torch.dtype) -> nn.Mo
 
 
 def weightless_model(class_name: str, config: dict[str, Any], dtype: torch.dtype) -> tuple[nn.Module, FakeTensorMode]:
-    """A model whose parameters take no memory. Buffers and tables are computed: the graph needs them.
+    """A model without what a checkpoint would bring: parameters and saved buffers take no memory.
 
+    Tables that the constructor computes and does not save are real: nobody else could supply them.
     Arguments of the export must be made with `fake`, using the mode that is returned."""
     with _parameters_on_meta():
         model = cast_weights(_construct(class_name, config), dtype)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    for module in model.modules():
-        for name, parameter in module._parameters.items():
-            if parameter is not None:
-                with mode:
-                    empty = torch.empty(parameter.shape, dtype=parameter.dtype, device="cpu")
-                module._parameters[name] = nn.Parameter(empty, requires_grad=False)
+    for table, name, value in _saved_tensors(model):
+        with mode:
+            empty = torch.empty(value.shape, dtype=value.dtype, device="cpu")
+        _replace(table, name, empty)
     return model.eval(), mode
 
 
@@ -95,33 +94,44 @@ def randomise(model: nn.Module) -> nn.Module:
 
 
 def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """Casts parameters and persistent buffers as `from_pretrained` does: without those that diffusers keeps in f32."""
-    if dtype == torch.float32:
-        return model
+    """Casts what a checkpoint brings as `from_pretrained` does: not what diffusers keeps in float32."""
     kept = getattr(model, "_keep_in_fp32_modules", None) or []
-    saved = set(model.state_dict())
-    for prefix, module in model.named_modules():
-        for table in (module._parameters, module._buffers):
-            for name, value in table.items():
-                path = f"{prefix}.{name}" if prefix else name
-                if value is None or path not in saved or value.dtype != torch.float32:
-                    continue
-                if not any(part in path.split(".") for part in kept):
-                    cast = value.detach().to(dtype)
-                    table[name] = nn.Parameter(cast, requires_grad=False) if table is module._parameters else cast
+    paths = {id(value): path for path, value in model.state_dict(keep_vars=True).items()}
+    for table, name, value in _saved_tensors(model):
+        is_kept = any(part in paths[id(value)].split(".") for part in kept)
+        if value.dtype == torch.float32 and not is_kept:
+            _replace(table, name, value.detach().to(dtype))
     return model
 
 
 def float32_twin(model: nn.Module) -> nn.Module:
     """A copy that computes in float32 with the same, already rounded, weights."""
     twin = copy.deepcopy(model)
-    for module in twin.modules():
-        for table in (module._parameters, module._buffers):
-            for name, value in table.items():
-                if value is not None and value.dtype in (torch.bfloat16, torch.float16):
-                    cast = value.detach().float()
-                    table[name] = nn.Parameter(cast, requires_grad=False) if table is module._parameters else cast
+    for table, name, value in _tensors(twin):
+        if value.dtype in (torch.bfloat16, torch.float16):
+            _replace(table, name, value.detach().float())
     return twin.eval()
+
+
+_Place = tuple[dict[str, Any], str, Tensor]  # a module's table of parameters or buffers, name, value
+
+
+def _tensors(model: nn.Module) -> list[_Place]:
+    """Where all parameters and buffers are."""
+    tables = [table for module in model.modules() for table in (module._parameters, module._buffers)]
+    return [(table, name, value) for table in tables for name, value in table.items() if value is not None]
+
+
+def _saved_tensors(model: nn.Module) -> list[_Place]:
+    """Where those are that a checkpoint holds."""
+    saved = {id(value) for value in model.state_dict(keep_vars=True).values()}
+    return [place for place in _tensors(model) if id(place[2]) in saved]
+
+
+def _replace(table: dict[str, Any], name: str, value: Tensor) -> None:
+    """Puts `value` at a place; a parameter stays one."""
+    is_parameter = isinstance(table[name], nn.Parameter)
+    table[name] = nn.Parameter(value, requires_grad=False) if is_parameter else value
 
 
 def _construct(class_name: str, config: dict[str, Any]) -> nn.Module:

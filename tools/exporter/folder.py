@@ -72,9 +72,12 @@ def describe(leaves: naming.Leaves) -> list[dict[str, Any]]:
     return rows
 
 
-def save_tensors(leaves: naming.Leaves, path: Path) -> None:
-    """Writes the tensors among `leaves` as safetensors."""
-    save_file(tensors(leaves), path)
+def save_tensors(leaves: naming.Leaves, path: Path, numbers: bool = False) -> None:
+    """Writes the tensors among `leaves` as safetensors; with `numbers` also those of Python, as 0-dim tensors."""
+    extra = {
+        name: torch.tensor(leaf) for name, leaf in leaves.items() if numbers and isinstance(leaf, (bool, int, float))
+    }
+    save_file(tensors(leaves) | extra, path)
     path.chmod(0o644)
 
 

@@ -40,6 +40,9 @@ class Job:
     def run(self) -> dict[str, Any]:
         """Writes the folder. Returns what it wrote into notes.json."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for pattern in ("inputs*.safetensors", "outputs*.safetensors", "model*.pt2"):
+            for stale in self.folder.glob(pattern):  # of an earlier export with other options
+                stale.unlink()
         torch_dtype = build.DTYPES[self.dtype]
         model, mode = self._model(torch_dtype)
         if self.recipe and self.recipe.prepare:

@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "--config", type=Path, metavar="FILE", help="config.json of the model; with --recipe it replaces entries"
     )
     what.add_argument(
-        "--tiny", action="store_true", help="the recipe's small variant: same graph, a few thousand weights"
+        "--tiny", action="store_true", help="the recipe's small variant: same graph, a few hundred thousand weights"
     )
 
     weights = root.add_argument_group("weights (not with --from; --tiny implies --random-weights 0)")
@@ -122,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     )
     output.add_argument("--no-golden", action="store_true", help="do not run the model: no outputs, less memory")
     output.add_argument(
-        "--keep-traces", action="store_true", help="keep source lines of nodes (a file twice as large, with your paths)"
+        "--keep-traces", action="store_true", help="keep source lines of nodes (a larger file, with your paths in it)"
     )
     return root
 

@@ -61,7 +61,7 @@ class TestModel:
             inputs, outputs = naming.name_inputs(model.forward, call.args, call.kwargs), call.run(model)
             check_reload(folder / "model.pt2", call, outputs)
             save_tensors(inputs, folder / f"inputs{suffix}.safetensors")
-            save_tensors(outputs, folder / f"outputs{suffix}.safetensors")
+            save_tensors(outputs, folder / f"outputs{suffix}.safetensors", numbers=True)
             tables = {"inputs": describe(inputs), "outputs": describe(outputs)}
             if bucket:
                 notes.setdefault("buckets", {})[bucket] = tables

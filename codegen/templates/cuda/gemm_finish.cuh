@@ -23,8 +23,8 @@ template <class L>
 struct Staging {
   const Shared<L> &shared;
   int warp, lane;
-  int next = 0;            // the box that is written next
-  u32 residualParity = 0;
+  int next = 0;              // the box that is written next
+  u32 residualParities = 0;  // a bit per box: the parity of its next residual
 
   __device__ u32 box(int index) const { return shared.box(warp, index); }
   /// This lane's address in a matrix instruction on columns 16 · pair … 16 · pair + 15.
@@ -34,8 +34,8 @@ struct Staging {
   }
 };
 
-/// The residual of a warp's rows, a box for every BOX columns of every band. It comes in rounds of BOXES: the first is
-/// asked for before the k loop and arrives during it; the others follow as boxes become free.
+/// The residual of a warp's rows, a box for every BOX columns of every band. The first BOXES are asked for before the k
+/// loop and arrive during it; the others follow as boxes become free.
 template <class L>
 struct Residual {
   static constexpr int ACROSS = L::BLOCK_N / L::BOX, COUNT = L::BANDS * ACROSS;
@@ -43,11 +43,10 @@ struct Residual {
   const Tile &tile;
   int firstRow;
 
-  /// Lane 0 asks for box `index`; the first of a round announces the whole round.
+  /// Lane 0 asks for box `index`.
   __device__ void fetch(const Staging<L> &staging, int index) const {
-    u32 barrier = staging.shared.residual(staging.warp);
-    if (index % L::BOXES == 0)
-      barrierExpect(barrier, min(L::BOXES, COUNT - index) * L::BOX_BYTES);
+    u32 barrier = staging.shared.residual(staging.warp, index % L::BOXES);
+    barrierExpect(barrier, L::BOX_BYTES);
     copyBox(staging.box(index % L::BOXES), p.residual, barrier, tile.column + index % ACROSS * L::BOX,
             firstRow + index / ACROSS * 64, 0, tile.batch);
   }
@@ -63,10 +62,9 @@ struct Residual {
 
   /// Before box `index` is read.
   __device__ void wait(Staging<L> &staging, int index) const {
-    if (index % L::BOXES == 0) {
-      barrierWait(staging.shared.residual(staging.warp), staging.residualParity);
-      staging.residualParity ^= 1;
-    }
+    int box = index % L::BOXES;
+    barrierWait(staging.shared.residual(staging.warp, box), staging.residualParities >> box & 1);
+    staging.residualParities ^= 1u << box;
   }
 
   /// After box `index` has been sent: the one before it has left its place, except with a single box, which is waited

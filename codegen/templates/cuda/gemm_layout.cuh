@@ -46,12 +46,16 @@ struct Layout : Config {
   // Offsets from a 1024-byte boundary.
   static constexpr int A_AT = 0, B_AT = STAGES * A_BYTES, STAGING_AT = B_AT + STAGES * B_BYTES;
   static constexpr int BARRIERS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
-  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * STAGES + WARPS) + 1024;
+  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * STAGES + WARPS * Config::BOXES) + 1024;
 
   // Registers a thread once the roles are known: 504 for all warpgroups together with two consumers, as at the launch.
   // Two problems take the producer more than 24.
-  __device__ static constexpr int producerRegisters(int problems) { return CONSUMERS > 2 ? 32 : problems == 1 ? 24 : 40; }
-  __device__ static constexpr int consumerRegisters(int problems) { return CONSUMERS > 2 ? 160 : problems == 1 ? 240 : 232; }
+  __device__ static constexpr int producerRegisters(int problems) {
+    return CONSUMERS > 2 ? 32 : problems == 1 ? 24 : 40;
+  }
+  __device__ static constexpr int consumerRegisters(int problems) {
+    return CONSUMERS > 2 ? 160 : problems == 1 ? 240 : 232;
+  }
 
   static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
   static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");
@@ -60,8 +64,6 @@ struct Layout : Config {
   static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && CLUSTER <= 2,
                 "a cluster has at most 2 blocks, each with whole repeats of the swizzle");
   static_assert(!Config::PINGPONG || CONSUMERS == 2, "ping-pong takes two consumers");
-  static_assert(Config::LAG * (CONSUMERS - 1) < STAGES && (Config::LAG == 0 || !Config::PINGPONG),
-                "consumers cannot lag behind by all stages");
   static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
 };
 
@@ -76,7 +78,9 @@ struct Shared {
   }
   __device__ u32 full(int stage) const { return base + L::BARRIERS_AT + 8 * stage; }
   __device__ u32 empty(int stage) const { return base + L::BARRIERS_AT + 8 * (L::STAGES + stage); }
-  __device__ u32 residual(int warp) const { return base + L::BARRIERS_AT + 8 * (2 * L::STAGES + warp); }
+  __device__ u32 residual(int warp, int box) const {
+    return base + L::BARRIERS_AT + 8 * (2 * L::STAGES + warp * L::BOXES + box);
+  }
 };
 
 /// Position in the ring of stages.

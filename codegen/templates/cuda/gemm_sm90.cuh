@@ -3,17 +3,17 @@
 // Matrix product for Hopper (sm_90a): out = epilogue(A Bᵀ), A [batch][M][K], B [N][K] (a linear layer's weight as it is
 // stored), 16-bit values, fp32 accumulation; one or two products of different sizes in one persistent launch.
 //
-//        one k step of a 128 x 256 tile                       a block over time (cooperative, 2 consumers)
+//        one k step of a 128 x 192 tile                      a block over time (PINGPONG)
 //
-//                  B  256 rows of the weight                  producer    a0 a1 a2 a3 . . .  next tile's a0 a1 …
-//                 ┌──────────────┐ 64 of k                    consumer 0  ├─ multiply ────┤epilogue├─ multiply ──
-//                 └──────────────┘                            consumer 1     ├─ multiply ────┤epilogue├─ multiply
-//          64     ┌──────────────┐
-//   A   ┌──────┐  │ consumer 0   │                            LAG holds consumer 1 a few k steps behind, so that the
-//       │      │  │ 64 x 256     │ fp32 in registers          epilogue of one runs while the other multiplies. In
-//       ├──────┤  ├──────────────┤                            PINGPONG the consumers take whole tiles in turn.
-//       │      │  │ consumer 1   │
-//       └──────┘  └──────────────┘                            A stage is one k step of A and B, filled by the copy engine.
+//                  B  192 rows of the weight                 producer    tile 0: a a a a a │ tile 1: a a a a a │ tile 2 …
+//                 ┌──────────────┐ 64 of k                   consumer 0  ├─── multiply ────┤epilogue├ wait ┤ multiply …
+//                 └──────────────┘                           consumer 1  ├─────  wait  ─────├─── multiply ────┤epilogue
+//   A   ┌──────┐  ┌──────────────┐
+//       │      │  │ 64 x 192     │ fp32 in registers         The tensor cores never wait for an epilogue. Without
+//       ├──────┤  ├──────────────┤                           PINGPONG the consumers share a tile, one band of rows
+//       │      │  │ 64 x 192     │                           each, and finish it at the same time.
+//       └──────┘  └──────────────┘
+//         one consumer's two bands                           A stage is one k step of A and B, filled by the copy engine.
 //
 //   Config      allowed                        meaning
 //   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
@@ -24,7 +24,6 @@
 //   CLUSTER_M   1, 2                           blocks above each other that share B by multicast
 //   CLUSTER_N   1, 2                           blocks beside each other that share A by multicast
 //   PINGPONG    bool                           consumers work on different tiles
-//   LAG         0 … (STAGES-1)/(CONSUMERS-1)   k steps that a consumer stays behind the one before (not with PINGPONG)
 //   GROUP       1 …                            cluster tiles in M that are visited before the next in N
 //   BOX         64, or 16 · odd                columns of a staging box, a divisor of the epilogue's OUTPUT
 //   BOXES       1 …                            staging boxes (16 rows x BOX columns) per warp; a residual wants about as
@@ -40,7 +39,11 @@
 //   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB
 //   registers      BLOCK_M · BLOCK_N / (128 · CONSUMERS) accumulators a thread, + about 40 and the epilogue's
 //
-//   measured: see tests/bench/results
+//   measured (one NVIDIA H200 at its power limit, bf16, random data, beside cuBLAS 13.0 in the same run)
+//     PINGPONG 128 x 192, no cluster   4096 x 12288 x 3072: 645 TFLOP/s, 1.02 x    32760 x 13824 x 5120: 672, 1.01 x
+//     PINGPONG 128 x 128, no cluster   4608 x 21504 x 3072: 683, 1.09 x            8192 x 7296 x 2432: 666, 1.08 x
+//     fourteen products of FLUX, SD3.5, PixArt and Wan: 1.04 x with the best tile for each, 1.025 x with the first alone
+//     with their epilogues beside cuBLAS(Lt) + torch.compile, thirteen cases: 1.15 x; all in tests/bench/results
 #pragma once
 
 #include "common/wgmma.cuh"
@@ -99,25 +102,19 @@ __device__ void release(const Shared<L> &shared, int stage) {
   }
 }
 
-/// Names of the barriers on which a consumer waits: for its turn, and for the consumer before it to get ahead.
+/// Name of the barrier on which a consumer waits for its turn to multiply. It must: with the parity of a phase alone, a
+/// stage that was filled two rounds ago would look like the one that is awaited.
 __device__ inline int turnBarrier(int consumer) { return 1 + consumer; }
-__device__ inline int lagBarrier(int consumer) { return 3 + consumer; }
 
 template <class L>
 __device__ void multiply(const Shared<L> &shared, Cursor<L::STAGES> &cursor, int consumer, int steps,
                          Accumulators<L> &acc) {
-  // With fewer steps than stages a consumer could come around twice before the next has heard it once.
-  bool lagging = L::LAG > 0 && steps > L::STAGES;
   int firstRow = L::PINGPONG ? 0 : consumer * 64 * L::BANDS;
   int previous = 0;
-  if (lagging && consumer > 0)
-    namedSync(lagBarrier(consumer), 256);
   if constexpr (L::PINGPONG)
     namedSync(turnBarrier(consumer), 256);
 
   for (int step = 0; step < steps; ++step) {
-    if (lagging && consumer + 1 < L::CONSUMERS && step == L::LAG)
-      namedArrive(lagBarrier(consumer + 1), 256);
     barrierWait(shared.full(cursor.stage), cursor.parity);
     KMajorOperand a(shared.a(cursor.stage) + firstRow * 128), b(shared.b(cursor.stage));
     wgmmaFence();
@@ -161,8 +158,8 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
       barrierInit(shared.full(stage), 1);
       barrierInit(shared.empty(stage), 4 * L::SHARERS * L::CLUSTER);  // one arrival per warp that reads
     }
-    for (int warp = 0; warp < L::WARPS; ++warp)
-      barrierInit(shared.residual(warp), 1);
+    for (int box = 0; box < L::WARPS * L::BOXES; ++box)
+      barrierInit(shared.residual(0, box), 1);
     barrierInitFence();
   }
   if constexpr (L::CLUSTER > 1)

@@ -22,7 +22,6 @@ class Variant:
     cluster_m: int = 1
     cluster_n: int = 1
     pingpong: bool = False
-    lag: int = 0
     group: int = 8
     boxes: int = 2
     box: int = 64
@@ -35,7 +34,7 @@ class Variant:
     @property
     def name(self):
         shape = f"{self.m}x{self.n}_s{self.stages}_c{self.consumers}_{self.cluster_m}x{self.cluster_n}"
-        schedule = "pp" if self.pingpong else f"lag{self.lag}"
+        schedule = "pingpong" if self.pingpong else "coop"
         box = "" if self.box == 64 else f"x{self.box}"
         tail = "" if self.even else "_tail"
         dtype = "" if self.dtype == BF16 else "_f16"
@@ -52,7 +51,8 @@ class Variant:
     @property
     def shared_bytes(self):
         warps = 4 * self.consumers
-        return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 32 * self.box + 8 * (2 * self.stages + warps) + 1024
+        return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 32 * self.box \
+            + 8 * (2 * self.stages + warps * self.boxes) + 1024
 
     def unit(self):
         """The translation unit, as the compiler would write it."""
@@ -67,7 +67,7 @@ struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
   static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, GROUP = {self.group};
-  static constexpr int LAG = {self.lag}, BOX = {self.box}, BOXES = {self.boxes};
+  static constexpr int BOX = {self.box}, BOXES = {self.boxes};
   static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]};
 }};
 using Epilogue = {self.epilogue};

@@ -131,6 +131,8 @@ class Up:
         self.rows, self.columns, self.k, self.activation = rows, columns, k, activation
         self.variants = with_clusters(TILE_192, TILE_128, epilogue=f"Pointwise<Element, {activation}>",
                                       label=activation.lower())
+        self.variants.append(Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1, label=activation.lower(),
+                                     epilogue=f"Pointwise<Element, {activation}, 176>", even=columns % 176 == 0))
 
     def tensors(self):
         return [random(self.rows, self.k), weight(self.columns, self.k), random(self.columns, scale=0.1)]
@@ -190,7 +192,7 @@ class Down:
     variants = with_clusters(
         dataclasses.replace(TILE_192, boxes=4), TILE_128, Variant(192, 192, stages=3, consumers=3, boxes=3),
         Variant(192, 192, stages=4, consumers=3, boxes=1), Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1),
-        epilogue=epilogue, label=label)
+        Variant(128, 144, stages=5, pingpong=True, box=48, boxes=4), epilogue=epilogue, label=label)
 
     def __init__(self, batches=1, rows=4096, columns=3072, ranges=(12288,)):
         self.batches, self.rows, self.columns, self.ranges = batches, rows, columns, ranges

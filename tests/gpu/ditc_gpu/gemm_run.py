@@ -8,7 +8,7 @@ import torch
 
 from . import gemm_fused, timing
 from .gemm import Problem, launcher, pointwise
-from .gemm_cases import COOP_128x128, PINGPONG_128x192, PLAIN, benches, checks
+from .gemm_cases import DEPENDENT, PLAIN, benches, checks
 
 
 def relative_error(out, reference):
@@ -68,9 +68,10 @@ def bench_plain(bundle, shape):
 
     calls = {"cublas": peer}
     for variant in PLAIN:
+        dependent = variant in DEPENDENT and len(rows) == 1
         variant = dataclasses.replace(variant, problems=len(rows))
         calls[variant.name] = launches(variant, False)
-        if variant in (PINGPONG_128x192, COOP_128x128):
+        if dependent:
             calls[variant.name + "_pdl"] = launches(variant, True)
     torch.cuda.synchronize()
     return {"shape": name, "size": [rows, columns, k], "flop": 2 * sum(rows) * columns * k,

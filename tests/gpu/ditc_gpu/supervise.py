@@ -12,10 +12,11 @@ import sys
 import time
 
 
-def run(module, bundle, name, count, timeout=40, startup=90):
-    """All results; a case that gave none within `timeout` seconds, or killed its worker, is {"case": i, "error": …}."""
+def run(module, bundle, name, count, timeout=20, startup=60, patience=2):
+    """All results; a case that gave none within `timeout` seconds, or killed its worker, is {"case": i, "error": …}, and
+    after `patience` of them the rest is not tried."""
     results, first = [], 0
-    while first < count:
+    while first < count and sum("error" in r for r in results) < patience:
         worker = subprocess.Popen([sys.executable, "-u", "-m", module, bundle, name, str(first)], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, cwd=os.path.dirname(os.path.dirname(__file__)))
         deadline, buffer, noise, finished = time.time() + startup, b"", [], False

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collects what the compiler did into report.json of the package; docs/report.md describes the fields. Reads
+// three moments of a bucket: the graph before fusion, its kernels at contract `fused`, its plan; and the
+// fusion remarks. Everything that people read (text, page, explain, diff) is made from the JSON.
+#pragma once
+
+#include "compiler/report/Graph.h"
+#include "compiler/report/RemarkCollector.h"
+#include "dialects/Contracts.h"
+#include "runtime/Plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace ditc {
+
+inline constexpr int kReportVersion = 2;
+
+class Report {
+public:
+  explicit Report(mlir::MLIRContext &context) : remarks(context) {}
+
+  /// Looks at the module of the bucket that is being compiled, which satisfies `contract`.
+  void observe(Contract contract, mlir::ModuleOp module);
+  /// The bucket is finished: its plan module, before kernels are taken out of it, and its written plan.
+  void addBucket(const std::string &name, mlir::ModuleOp planned, const Plan &plan);
+  /// All host kernels of the package.
+  void addKernels(mlir::ModuleOp kernels);
+
+  nlohmann::json toJson() const;
+
+private:
+  RemarkCollector remarks;
+  GraphRecord graph;
+  UnfusedRecord unfused;
+  nlohmann::json buckets = nlohmann::json::array();
+  nlohmann::json kernels = nlohmann::json::object();
+};
+
+} // namespace ditc

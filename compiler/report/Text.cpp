@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/report/Text.h"
+
+#include "compiler/report/Names.h"
+#include "runtime/Error.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace ditc {
+
+using nlohmann::json;
+
+namespace {
+
+/// Of what was not fused, the text lists the costliest; the page has all of it.
+constexpr size_t kListedMissed = 12;
+
+std::string scaled(double value, double step, std::initializer_list<const char *> units) {
+  const char *unit = *units.begin();
+  for (const char *next : units) {
+    unit = next;
+    if (value < 1000)
+      break;
+    if (next != *(units.end() - 1))
+      value /= step;
+  }
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, unit);
+}
+
+std::string clip(const std::string &text, size_t width) { return text.size() <= width ? text : text.substr(0, width - 2) + ".."; }
+
+const json *kernelOf(const json &bucket, const std::string &id) {
+  for (const json &kernel : bucket["kernels"])
+    if (kernel["id"] == id)
+      return &kernel;
+  return nullptr;
+}
+
+} // namespace
+
+std::string bytesText(double bytes) { return scaled(bytes, 1000, {"B", "KB", "MB", "GB", "TB"}); }
+std::string flopsText(double flops) { return scaled(flops, 1000, {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"}); }
+std::string timeText(double microseconds) { return scaled(microseconds, 1000, {"us", "ms", "s"}); }
+
+std::string rangesText(const std::vector<int64_t> &numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
+      ++last;
+    text += (text.empty() ? "" : ", ") + (last == i ? std::to_string(numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]));
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string shortPath(const std::string &path) {
+  size_t mark = path.find("{i}");
+  if (mark == std::string::npos)
+    return path;
+  return path.size() > mark + 4 ? path.substr(mark + 4) : "(block)";
+}
+
+namespace {
+
+/// "to_q, to_k, to_v, norm_q": the modules that a kernel computes, each once.
+std::string modulesText(const json &kernel, size_t width) {
+  std::vector<std::string> modules;
+  for (const json &op : kernel["ops"]) {
+    if (op["parts"].empty())
+      continue;
+    std::string path = shortPath(op["parts"].back()["path"]);
+    if (std::ranges::find(modules, path) == modules.end())
+      modules.push_back(path);
+  }
+  std::erase_if(modules, [&](const std::string &module) { return modules.size() > 1 && (module.empty() || module == "(block)"); });
+  std::string text;
+  if (modules.size() == 1 && modules.front().empty()) // a function of no module: by its node
+    modules.front() = kernel["ops"].back()["op"].get<std::string>() + " " + kernel["ops"].back()["parts"].back()["nodes"][0].get<std::string>();
+  for (const std::string &module : modules)
+    text += (text.empty() ? "" : ", ") + module;
+  return clip(text, width);
+}
+
+std::string kernelLine(const json &kernel) {
+  return fmt::format("  {:<6}{:<10}{:<26}{:>8}{:>11}{:>9} {:<6}\n", kernel["id"].get<std::string>() + (kernel["prepare"].get<bool>() ? "*" : ""), kernel["family"].get<std::string>(), modulesText(kernel, 25),
+                     bytesText(kernel["read"].get<double>() + kernel["written"].get<double>()), flopsText(kernel["flops"]), timeText(kernel["roofline_us"]),
+                     kernel["bound_by"].get<std::string>());
+}
+
+std::string kernelHeader() { return fmt::format("  {:<6}{:<10}{:<26}{:>8}{:>11}{:>9} {:<6}\n", "", "kernel", "modules", "moved", "work", "at least", "bound"); }
+
+std::string endText(const json &end) {
+  std::string path = shortPath(end["path"]);
+  return fmt::format("{} {}", end["family"].get<std::string>(), path.empty() ? end["nodes"][0].get<std::string>() : path);
+}
+
+/// Missed fusions whose reader or producer is among `kernels`, one line each, equal ones together.
+std::string missedText(const json &bucket, const std::vector<std::string> &kernels, size_t most) {
+  std::map<std::array<std::string, 3>, std::pair<double, int64_t>> lines;
+  for (const json &entry : bucket["not_fused"]) {
+    auto isOurs = [&](const json &end) { return std::ranges::find(kernels, end.value("kernel", "")) != kernels.end(); };
+    if (!isOurs(entry["producer"]) && !isOurs(entry["reader"]))
+      continue;
+    auto &[bytes, count] = lines[{endText(entry["producer"]), endText(entry["reader"]), entry["reason"]}];
+    bytes = std::max(bytes, entry["bytes"].get<double>());
+    ++count;
+  }
+  std::vector<std::pair<std::array<std::string, 3>, std::pair<double, int64_t>>> sorted(lines.begin(), lines.end());
+  std::ranges::sort(sorted, [](const auto &a, const auto &b) { return a.second.first > b.second.first; });
+  std::string text;
+  for (size_t i = 0; i < std::min(sorted.size(), most); ++i) {
+    const auto &[names, numbers] = sorted[i];
+    text += fmt::format("    {:<48}{:>8} {}\n", clip(names[0] + " -> " + names[1], 47), bytesText(numbers.first), names[2]);
+  }
+  if (sorted.size() > most)
+    text += fmt::format("    and {} more\n", sorted.size() - most);
+  return text;
+}
+
+std::string blockText(const json &bucket, const json &block) {
+  std::vector<std::string> kernels = block["kernels"];
+  int64_t count = block["count"];
+  std::string ranges = rangesText(block["indices"]), name = block["list"].get<std::string>() + (count > 1 ? fmt::format(".{{{}}}: {} equal blocks", ranges, count) : fmt::format(".{}: one block", ranges));
+  std::string text = fmt::format("{}, {} launches each\n  moves {} ({} without weights), {}, at least {}\n\n", name, block["launches_per_block"].get<int64_t>(),
+                                 bytesText(block["bytes_per_block"]), bytesText(block["bytes_per_block"].get<double>() - block["weight_bytes_per_block"].get<double>()),
+                                 flopsText(block["flops_per_block"]), timeText(block["roofline_us_per_block"]));
+  text += kernelHeader();
+  for (const std::string &id : kernels)
+    if (const json *kernel = kernelOf(bucket, id))
+      text += kernelLine(*kernel);
+  std::string missed = missedText(bucket, kernels, kListedMissed);
+  return text + (missed.empty() ? "" : "\n  kept apart, and why (ditc explain says more)\n" + missed) + "\n";
+}
+
+std::string totalsText(const json &report, const json &bucket) {
+  const json &totals = bucket["totals"];
+  auto bytes = [&](const char *name) { return bytesText(totals[name]); };
+  std::string text = fmt::format("bucket {}\n", bucket["name"].get<std::string>());
+  text += fmt::format("  launches planned with the {} catalogue  {} a step, {} once per generation (*)\n", report["catalogue"].get<std::string>(), totals["launches"].get<int64_t>(),
+                      totals["prepare_launches"].get<int64_t>());
+  text += fmt::format("  launches on the host target today       {}\n", totals["host_launches"].get<int64_t>());
+  text += fmt::format("  one kernel per operation                {}\n", totals["launches_unfused"].get<int64_t>());
+  text += fmt::format("  work    {}, at least {} on {}\n", flopsText(totals["flops"]), timeText(totals["roofline_us"]), report["gpu"]["name"].get<std::string>());
+  text += fmt::format("  moved   {:>8}  without weights {:>8}\n", bytes("bytes"), bytes("activation_bytes"));
+  text += fmt::format("  unfused {:>8}  without weights {:>8}\n", bytes("bytes_unfused"), bytes("activation_bytes_unfused"));
+  text += fmt::format("  minimum {:>8}  without weights {:>8}   (each value written and read once)\n", bytes("bytes_minimum"), bytes("activation_bytes_minimum"));
+  text += fmt::format("  memory  arena {}, parameters {}, tables {}\n\n", bytes("arena_bytes"), bytes("parameter_bytes"), bytes("constant_bytes"));
+  for (const auto &[name, family] : bucket["families"].items())
+    text += fmt::format("  {:<10}{:>5} launches {:>9}{:>12}{:>9} {:>4.0f}%  {}\n", name, family["launches"].get<double>(), bytesText(family["bytes"]), flopsText(family["flops"]),
+                        timeText(family["roofline_us"]), 100 * family["share"].get<double>(), std::string(static_cast<size_t>(25 * family["share"].get<double>() + 0.5), '#'));
+  return text + "\n";
+}
+
+std::string othersText(const json &bucket) {
+  std::string text = "outside of blocks\n" + kernelHeader();
+  std::vector<std::string> ids;
+  for (const json &kernel : bucket["kernels"])
+    if (kernel["block"].get<int>() < 0) {
+      text += kernelLine(kernel);
+      ids.push_back(kernel["id"]);
+    }
+  return ids.empty() ? "" : text + "\n";
+}
+
+std::string reasonsText(const json &bucket) {
+  std::map<std::string, std::string> sentences;
+  for (const json &entry : bucket["not_fused"])
+    sentences[entry["reason"]] = entry["sentence"];
+  std::string text = sentences.empty() ? "" : "not fused\n";
+  for (const auto &[reason, count] : bucket["totals"]["reasons"].items())
+    text += fmt::format("  {:>5}  {}: {}\n", count.get<int64_t>(), reason, sentences[reason]);
+  return text + (text.empty() ? "" : "\n");
+}
+
+std::string memoryText(const json &memory) {
+  std::string at = memory["at"]["path"];
+  std::string text = fmt::format("arena of the host target: {}, most alive at once {}\n  at {} ({}), alive there:\n", bytesText(memory["arena_bytes"]), bytesText(memory["peak_bytes"]),
+                                 at, memory["at"]["node"].get<std::string>());
+  size_t listed = 0;
+  for (const json &tensor : memory["alive"])
+    if (listed++ < 8)
+      text += fmt::format("  {:>8}  {:<22} {}\n", bytesText(tensor["bytes"]), tensor["type"].get<std::string>(),
+                          clip(fmt::format("{} ({})", tensor["path"].get<std::string>(), tensor["node"].get<std::string>()), 44));
+  return text;
+}
+
+} // namespace
+
+std::string summarise(const json &report) {
+  std::string text;
+  for (const json &bucket : report["buckets"]) {
+    const json &totals = bucket["totals"], &host = bucket["host"]["step"];
+    text += fmt::format("bucket {:<12} {} launches on the host ({} of {} kernels, {} products); {} planned with the {} catalogue; {}, arena {}, weights {}, tables {}\n",
+                        bucket["name"].get<std::string>(), totals["host_launches"].get<int64_t>(), host["launches"].get<int64_t>(), bucket["host"]["distinct_kernels"].get<int64_t>(),
+                        host["gemms"].get<int64_t>(), totals["launches"].get<int64_t>(), report["catalogue"].get<std::string>(), flopsText(totals["flops"]),
+                        bytesText(totals["arena_bytes"]), bytesText(totals["parameter_bytes"]), bytesText(totals["constant_bytes"]));
+  }
+  return text;
+}
+
+std::string reportText(const json &report, const json &bucket, const std::string &block) {
+  std::string blocks, known;
+  std::optional<BlockPosition> element = blockOf(block);
+  for (const json &entry : bucket["blocks"]) {
+    std::vector<int64_t> indices = entry["indices"];
+    std::string list = entry["list"];
+    bool isMeant = block.empty() || list == block || (element && element->list == list && std::ranges::find(indices, element->index) != indices.end());
+    if (isMeant)
+      blocks += blockText(bucket, entry);
+    known += (known.empty() ? "" : ", ") + list;
+  }
+  if (block.empty())
+    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + memoryText(bucket["memory"]);
+  if (blocks.empty())
+    fail("bucket '{}' has no block '{}'; it has {}", bucket["name"].get<std::string>(), block, known.empty() ? "none" : known);
+  return blocks;
+}
+
+} // namespace ditc
