@@ -18,6 +18,7 @@
 #include "runtime/Cache.h"
 #include "runtime/Error.h"
 #include "runtime/Hash.h"
+#include "runtime/MappedFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -41,13 +42,16 @@ struct Model {
   std::vector<Bucket> buckets;
 };
 
-/// Turns MLIR diagnostics into the text of an Error.
+/// Collects MLIR diagnostics: errors become the text of an Error, warnings are told to the user.
 class DiagnosticText {
 public:
-  explicit DiagnosticText(MLIRContext &context)
-      : handler(&context, [this](Diagnostic &diagnostic) {
+  DiagnosticText(MLIRContext &context, std::vector<std::string> &warnings)
+      : handler(&context, [this, &warnings](Diagnostic &diagnostic) {
+          std::string line = fmt::format("{}: {}", describeLocation(diagnostic.getLocation()), diagnostic.str());
           if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-            text += fmt::format("{}: {}\n", describeLocation(diagnostic.getLocation()), diagnostic.str());
+            text += line + "\n";
+          else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
+            warnings.push_back(line);
           return success();
         }) {}
 
@@ -145,7 +149,8 @@ private:
   //===-- Compile ---------------------------------------------------------------------------------===//
 
   std::string cacheKey() const {
-    std::string text = fmt::format("{}\n{}\n", kVersion, options.digest());
+    // The program itself is part of the key: another build may emit other code under the same version.
+    std::string text = fmt::format("{}\n{}\n{}\n", kVersion, hashHex(MappedFile::open("/proc/self/exe")->bytes()), options.digest());
     for (const Model &model : models)
       text += model.archive.contentHash() + "\n";
     for (const auto &[name, tensor] : pinned)
@@ -171,8 +176,10 @@ private:
   /// One bucket as a module, through the pipeline.
   OwningOpRef<ModuleOp> compileBucket(const Model &model, const Bucket &bucket, const PhaseObserver &observe = {}) {
     progress.step("import bucket " + bucket.name);
+    for (const std::string &guard : bucket.broken)
+      result.notes.push_back(fmt::format("bucket '{}': the export recorded {}, which does not hold here; exporters write such inequalities for sizes that merely differed", bucket.name, guard));
     ImportOptions importOptions{.bucket = bucket.name, .symbols = bucket.symbols, .pinned = pinned};
-    DiagnosticText diagnostics(context);
+    DiagnosticText diagnostics(context, result.warnings);
     OwningOpRef<ModuleOp> module = importProgram(context, model.program, model.archive, importOptions);
     markInvariantInputs(*module);
     progress.step("compile bucket " + bucket.name);
@@ -254,7 +261,7 @@ private:
 
   void emitKernels(ModuleOp kernels, CorePackage &core, Report &report) {
     progress.step("emit kernels");
-    DiagnosticText diagnostics(context);
+    DiagnosticText diagnostics(context, result.warnings);
     HostOptions hostOptions;
     hostOptions.cpu = options.hostCpu;
     FailureOr<HostObject> object = emitHost(kernels, hostOptions);

@@ -18,6 +18,7 @@ struct CompileResult {
   std::string ir;                    ///< the IR at --stop-after
   bool fromCache = false;
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;    ///< for those who look closer: assumptions of the export that do not hold
   nlohmann::json report;             ///< report.json of the package
 };
 

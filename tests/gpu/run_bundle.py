@@ -29,12 +29,14 @@ def main():
     parts = sys.argv[3:] or ["check", "small", "bench", "fused"]
     lists = {"check": gemm_cases.checks, "bench": gemm_cases.benches,
              "small": lambda: list(gemm_fused.small_cases().items()), "fused": lambda: list(gemm_fused.cases().items())}
-    results = {"environment": environment(bundle)}
+    results = {}
+    kept = {"environment": environment(bundle)}
     for part in parts:
         cases = lists[part]()
         results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=40 if part == "fused" else 15)
+        kept[part] = report.stored(part, results[part])
         with open(os.path.join(out, "gemm.json"), "w") as file:
-            json.dump(results, file, indent=1)
+            json.dump(kept, file, indent=1)
         print(report.table(part, cases, results[part]), flush=True)
         if any("error" in r or not r.get("ok", True) for r in results[part]):
             sys.exit(f"{part}: not right, so nothing more is timed")

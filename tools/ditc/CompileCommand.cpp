@@ -71,12 +71,15 @@ CompileOptions toOptions(const CompileArguments &arguments) {
 void printResult(const CompileResult &result, const CompileArguments &arguments) {
   for (const std::string &warning : result.warnings)
     fmt::print(stderr, "ditc: warning: {}\n", warning);
+  if (arguments.verbose)
+    for (const std::string &note : result.notes)
+      fmt::print(stderr, "ditc: note: {}\n", note);
   if (!result.ir.empty()) {
     fmt::print("{}", result.ir);
     return;
   }
   if (arguments.json) {
-    nlohmann::json json = {{"package", result.path}, {"bytes", fs::file_size(result.path)}, {"from_cache", result.fromCache}, {"warnings", result.warnings}, {"report", result.report}};
+    nlohmann::json json = {{"package", result.path}, {"bytes", fs::file_size(result.path)}, {"from_cache", result.fromCache}, {"warnings", result.warnings}, {"notes", result.notes}, {"report", result.report}};
     fmt::print("{}\n", json.dump(1));
   } else if (!arguments.quiet) {
     fmt::print("{}wrote {} ({:.2f} MB{})\n", summarise(result.report), result.path, fs::file_size(result.path) / 1e6, result.fromCache ? ", kernels from the cache" : "");

@@ -35,3 +35,19 @@ def benches(cases, results):
 
 def table(part, cases, results):
     return checks(cases, results) if part in ("check", "small") else benches(cases, results)
+
+
+def stored(part, results):
+    """What a results file keeps: of checks the count and the worst, of timings every figure."""
+    if part == "check":
+        return {"cases": len(results), "right": sum(r.get("ok", False) for r in results),
+                "worst error / eager's": round(max(r["ours"] / r["eager"] for r in results if "ours" in r), 3)}
+    kept = []
+    for r in results:
+        entry = {k: r[k] for k in ("name", "shape", "size", "flop", "error") if k in r}
+        if "worst" in r:
+            entry["worst error / eager's"] = round(r["worst"], 3)
+        if "us" in r:
+            entry["us"] = {name: round(us, 2) for name, us in r["us"].items()}
+        kept.append(entry)
+    return kept
