@@ -9,14 +9,14 @@
 #include "runtime/Text.h"
 
 #include <cstring>
-#include <new>
-#include <stdexcept>
 
 namespace ditc {
 
 namespace {
 
 constexpr size_t kMaxRank = 64;
+// A stride of 0 repeats elements: a few bytes of storage can ask for any amount of memory.
+constexpr size_t kMaxExpanded = size_t{16} << 30;
 
 /// Copies dimension `dim` and the ones inside; `source` points at the first element.
 void copyStrided(const StoredTensor &tensor, size_t dim, const uint8_t *source, uint8_t *&target, size_t item) {
@@ -106,17 +106,14 @@ std::vector<uint8_t> readContiguous(const StoredTensor &tensor) {
   const uint8_t *first = all.data() + tensor.byteOffset + static_cast<size_t>(tensor.storageOffset) * item;
   if (isRowMajor(tensor))
     return {first, first + total};
-  try { // an expanded tensor can be far larger than its storage
-    std::vector<uint8_t> bytes(total);
-    uint8_t *target = bytes.data();
-    copyStrided(tensor, 0, first, target, item);
-    return bytes;
-  } catch (const std::bad_alloc &) {
-  } catch (const std::length_error &) {
-  }
-  fail("'{}': the tensor in '{}' needs {} bytes of memory when expanded, which this machine does not have; export it "
-       "without expand()",
-       tensor.file, printable(tensor.storageId), total);
+  if (total > tensor.byteSize && total > kMaxExpanded)
+    fail("'{}': the tensor in '{}' needs {} bytes when expanded, more than the {} that ditc accepts; export it without "
+         "expand()",
+         tensor.file, printable(tensor.storageId), total, kMaxExpanded);
+  std::vector<uint8_t> bytes(total);
+  uint8_t *target = bytes.data();
+  copyStrided(tensor, 0, first, target, item);
+  return bytes;
 }
 
 } // namespace ditc

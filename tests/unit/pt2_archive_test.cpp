@@ -179,8 +179,9 @@ TEST_F(Pt2ArchiveTest, RefusesConfigs) {
 TEST_F(Pt2ArchiveTest, HugeExpandedTensorIsAnError) {
   member(kWeightsConfig) = tensorConfig("fc.w", "weight_0", {int64_t{1} << 58, 2}, {0, 1}).dump();
   Pt2Archive archive = open(good);
-  EXPECT_THAT(errorOf([&] { readContiguous(archive.weights().at("fc.w")); }),
-              HasSubstr("bytes of memory when expanded, which this machine does not have; export it without expand()"));
+  EXPECT_THAT(
+      errorOf([&] { readContiguous(archive.weights().at("fc.w")); }),
+      HasSubstr("bytes when expanded, more than the 17179869184 that ditc accepts; export it without expand()"));
 }
 
 TEST_F(Pt2ArchiveTest, HashNoticesEveryMember) {

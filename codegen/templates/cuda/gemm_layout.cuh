@@ -63,7 +63,7 @@ struct Layout : Config {
                 "BOX divides BLOCK_N, and is 64 or an odd multiple of 16");
   static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && CLUSTER <= 2,
                 "a cluster has at most 2 blocks, each with whole repeats of the swizzle");
-  static_assert(!Config::PINGPONG || CONSUMERS == 2, "ping-pong takes two consumers");
+  static_assert(CONSUMERS == 2 || (CONSUMERS == 3 && !Config::PINGPONG), "two consumers, or three without ping-pong");
   static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
 };
 

@@ -20,7 +20,7 @@
 //   BLOCK_M     64 · consumers (· 2)           rows of a tile; all consumers together, or one of them with PINGPONG
 //   BLOCK_N     16 … 256, multiple of 16       columns of a tile, a multiple of the epilogue's COLUMNS
 //   STAGES      2 …                            k steps (of 64) in flight
-//   CONSUMERS   1, 2, 3                        warpgroups that multiply
+//   CONSUMERS   2, 3                           warpgroups that multiply
 //   CLUSTER_M   1, 2                           blocks above each other that share B by multicast
 //   CLUSTER_N   1, 2                           blocks beside each other that share A by multicast
 //   PINGPONG    bool                           consumers work on different tiles
@@ -37,13 +37,13 @@
 //   with the 128-byte swizzle, but out and residual without where BOX is not 64.
 //
 //   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB
-//   registers      BLOCK_M · BLOCK_N / (128 · CONSUMERS) accumulators a thread, + about 40 and the epilogue's
+//   registers      BLOCK_M · BLOCK_N / (128 · consumers of a tile) accumulators a thread, + about 40; of 240, 160 with 3
 //
 //   measured (one NVIDIA H200 at its power limit, bf16, random data, beside cuBLAS 13.0 in the same run)
-//     PINGPONG 128 x 192, no cluster   4096 x 12288 x 3072: 645 TFLOP/s, 1.02 x    32760 x 13824 x 5120: 672, 1.01 x
-//     PINGPONG 128 x 128, no cluster   4608 x 21504 x 3072: 683, 1.09 x            8192 x 7296 x 2432: 666, 1.08 x
-//     fourteen products of FLUX, SD3.5, PixArt and Wan: 1.04 x with the best tile for each, 1.025 x with the first alone
-//     with their epilogues beside cuBLAS(Lt) + torch.compile, thirteen cases: 1.15 x; all in tests/bench/results
+//     PINGPONG 128 x 192, no cluster   4096 x 12288 x 3072: 654 TFLOP/s, 1.01 x    32760 x 15360 x 5120: 633, 1.05 x
+//     PINGPONG 128 x 128, no cluster   4608 x 21504 x 3072: 662 TFLOP/s, 1.07 x    8192 x 7296 x 2432: 657, 1.08 x
+//     fourteen products of FLUX, SD3.5, PixArt and Wan: 1.05 x with the best tile for each, 1.03 x with the first alone
+//     with epilogues beside cuBLAS(Lt) and torch.compile, thirteen cases: 1.14 x; every figure is in tests/bench/results
 #pragma once
 
 #include "common/wgmma.cuh"

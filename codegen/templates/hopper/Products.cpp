@@ -54,7 +54,7 @@ static Verdict acceptsNorm(dit::NormOp norm, RoleMap &roles) {
   return {};
 }
 
-Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op) {
+Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op, size_t maxOperands) {
   if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
     return {Reason::NeedsWholeInput, op->getOperand(0)};
   if (isa<dit::ReduceOp, dit::ScanOp>(op))
@@ -69,7 +69,7 @@ Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op) {
       return verdict;
   if (Verdict verdict = roles.visit(op); !verdict)
     return verdict;
-  if (outsideOperands(cluster, op) > kMaxEpilogueOperands * cluster.anchors.size())
+  if (outsideOperands(cluster, op) > maxOperands)
     return {Reason::TooManyOperands, op->getOperand(0)};
   return {};
 }
@@ -92,7 +92,7 @@ class GemmTemplate : public KernelTemplate {
 public:
   StringRef family() const override { return "gemm"; }
   bool isAnchor(Operation *op) const override { return isa<dit::MatmulOp>(op) && isa<FloatType>(tensorType(op->getResult(0)).getElementType()); }
-  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op); }
+  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op, kMaxEpilogueOperands * cluster.anchors.size()); }
 
   Verdict acceptsProducer(const Cluster &cluster, Operation *op) const override {
     if (auto concat = dyn_cast<dit::ConcatOp>(op))
@@ -120,7 +120,7 @@ public:
     auto matmul = dyn_cast<dit::MatmulOp>(op);
     return matmul && productRows(matmul) <= kMaxGemvRows && tensorType(matmul.getRhs()).getRank() == 2 && isa<FloatType>(tensorType(op->getResult(0)).getElementType());
   }
-  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op); }
+  Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op, kMaxGemvOperands); }
 
   /// The input is a few rows: a map on it is computed again by every block for nothing.
   Verdict acceptsProducer(const Cluster &cluster, Operation *op) const override {

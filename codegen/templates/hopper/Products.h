@@ -8,8 +8,10 @@
 
 namespace ditc {
 
-/// Tensors that an epilogue reads beside the accumulator, and tensors that it writes.
-constexpr size_t kMaxEpilogueOperands = 12, kMaxEpilogueResults = 8;
+/// Tensors that the epilogue of one product reads beside the accumulator.
+constexpr size_t kMaxEpilogueOperands = 12;
+/// A gemv's operands are rows: tables of all blocks, found through one list of pointers.
+constexpr size_t kMaxGemvOperands = 1024;
 /// The widest tile: a head must fit into one.
 constexpr int64_t kMaxTileWidth = 256;
 /// Products with at most this many rows are bound by reading the weights.
@@ -18,8 +20,8 @@ constexpr int64_t kMaxGemvRows = 16;
 /// Rows of a product: everything but its last dimension.
 int64_t productRows(dit::MatmulOp op);
 
-/// May `op` join the epilogue of the products of `cluster`?
-Verdict acceptsInEpilogue(const Cluster &cluster, mlir::Operation *op);
+/// May `op` join the epilogue of the products of `cluster`, which may read `maxOperands` tensors?
+Verdict acceptsInEpilogue(const Cluster &cluster, mlir::Operation *op, size_t maxOperands);
 
 /// Counts values from outside that the cluster with `op` would read.
 size_t outsideOperands(const Cluster &cluster, mlir::Operation *op);
