@@ -32,6 +32,10 @@ TEST_F(AtenOps, NumbersAreExactInSumsAndRoundedInComparisons) {
   EXPECT_THAT(values(single("aten.le.Scalar", {{"self", {1}, DType::bf16}}, {{"other", number(0.999)}}, {1}, DType::b1)), ElementsAre(1));
 }
 
+TEST_F(AtenOps, DegreesBecomeRadians) {
+  EXPECT_THAT(values(single("aten.deg2rad.default", {{"self", {2}}}, {}, {2})), ElementsAre(testing::DoubleNear(0.0174533, 1e-6), testing::DoubleNear(0.0349066, 1e-6)));
+}
+
 TEST_F(AtenOps, IntegersOfLargeValueMeet16BitFloatsRounded) {
   // 257 is not a bf16 number: torch casts the integers before it multiplies.
   ProgramBuilder b = single("aten.mul.Tensor", {{"self", {257}, DType::i64}, {"other", {1}, DType::bf16}}, {}, {257}, DType::bf16);
