@@ -11,6 +11,8 @@ namespace ditc::dit {
 
 using Values = SmallVector<TensorValue>;
 
+static FailureOr<Values> evaluateFusion(FusionOp op, ArrayRef<TensorValue> in);
+
 FailureOr<Values> evaluateOp(Operation *op, ArrayRef<TensorValue> in) {
   using Result = FailureOr<Values>;
   auto optional = [&](bool present, size_t i) { return present ? &in[i] : nullptr; };
@@ -39,6 +41,7 @@ FailureOr<Values> evaluateOp(Operation *op, ArrayRef<TensorValue> in) {
       .Case([&](ConcatOp op) -> Result { return Values{evaluateConcat(op, in)}; })
       .Case([&](PadOp op) -> Result { return Values{evaluatePad(op, in[0])}; })
       .Case([&](ExpandOp op) -> Result { return Values{evaluateExpand(op, in[0])}; })
+      .Case([&](FusionOp op) -> Result { return evaluateFusion(op, in); })
       .Default([](Operation *op) -> Result { return op->emitError("'") << op->getName() << "' has no reference evaluation"; });
 }
 
@@ -75,16 +78,11 @@ private:
 
 } // namespace
 
-FailureOr<Values> evaluateFunction(func::FuncOp function, ArrayRef<TensorValue> arguments, function_ref<TensorValue(StringRef)> weight) {
-  Block &block = function.getBody().front();
-  if (arguments.size() != block.getNumArguments())
-    return function.emitError("takes ") << block.getNumArguments() << " arguments, got " << arguments.size();
+/// A block of `dit` operations on `arguments`; what its terminator gives.
+static FailureOr<Values> evaluateBlock(Block &block, ArrayRef<TensorValue> arguments, function_ref<TensorValue(StringRef)> weight) {
   Environment environment(block);
-  for (auto [i, argument] : llvm::enumerate(arguments)) {
-    if (argument.type != block.getArgument(i).getType())
-      return function.emitError("argument ") << i << " is " << block.getArgument(i).getType() << ", got " << argument.type;
-    environment.define(block.getArgument(i), argument);
-  }
+  for (auto [argument, value] : llvm::zip(block.getArguments(), arguments))
+    environment.define(argument, value);
   for (Operation &op : block.without_terminator()) {
     FailureOr<Values> results = Values();
     if (auto named = dyn_cast<WeightOp>(op))
@@ -100,6 +98,21 @@ FailureOr<Values> evaluateFunction(func::FuncOp function, ArrayRef<TensorValue> 
     }
   }
   return environment.take(block.getTerminator()->getOperands());
+}
+
+/// A fusion means what its body means; weights are operands.
+static FailureOr<Values> evaluateFusion(FusionOp op, ArrayRef<TensorValue> in) {
+  return evaluateBlock(op.getBodyBlock(), in, [](StringRef) { return TensorValue(); });
+}
+
+FailureOr<Values> evaluateFunction(func::FuncOp function, ArrayRef<TensorValue> arguments, function_ref<TensorValue(StringRef)> weight) {
+  Block &block = function.getBody().front();
+  if (arguments.size() != block.getNumArguments())
+    return function.emitError("takes ") << block.getNumArguments() << " arguments, got " << arguments.size();
+  for (auto [i, argument] : llvm::enumerate(arguments))
+    if (argument.type != block.getArgument(i).getType())
+      return function.emitError("argument ") << i << " is " << block.getArgument(i).getType() << ", got " << argument.type;
+  return evaluateBlock(block, arguments, weight);
 }
 
 } // namespace ditc::dit

@@ -1,0 +1,7 @@
+# Random graphs through the whole compiler. Included from tests/CMakeLists.txt, so paths start there.
+add_library(ditc_random_graphs_objects OBJECT unit/RandomGraph.cpp unit/random_graphs_test.cpp)
+target_link_libraries(ditc_random_graphs_objects PUBLIC ditc_compiler GTest::gtest_main)
+target_precompile_headers(ditc_random_graphs_objects REUSE_FROM ditc_pch)
+add_executable(ditc_random_graphs_test)
+target_link_libraries(ditc_random_graphs_test PRIVATE ditc_random_graphs_objects)
+add_test(NAME random-graphs COMMAND ditc_random_graphs_test) # one process: starting MLIR 240 times would cost more
