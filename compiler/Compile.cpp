@@ -245,7 +245,7 @@ private:
       }
     emitKernels(*kernels, core, report);
     describeModel(core.manifest, *firstPlan);
-    core.add("report.json", report.toJson().dump() + "\n");
+    core.add("report.json", report.toJson().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return core;
   }
 

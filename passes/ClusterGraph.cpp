@@ -29,7 +29,6 @@ ClusterGraph::ClusterGraph(Block &block, const Catalogue &catalogue) : block(blo
       continue;
     owner[&op] = clusters.size();
     clusters.push_back({templateFor(&op, catalogue), {&op}, {&op}, {&op}});
-    lastPosition.push_back(position[&op]);
   }
   position[block.getTerminator()] = next;
 }
@@ -86,26 +85,24 @@ SmallVector<ClusterGraph::Id> ClusterGraph::successors(Id id) const {
   return next.takeVector();
 }
 
-/// Depth-first search that never goes behind `to`: operations after its last one cannot lead back to it.
+/// Depth-first search. A merged cluster has operations from far apart, so positions in the program bound nothing.
 bool ClusterGraph::reaches(Id from, Id to, bool directEdgeCounts) const {
-  int limit = lastPosition[to];
   llvm::SmallDenseSet<Id, 32> seen;
   SmallVector<Id> stack;
-  auto visit = [&](Id next) {
-    if (positionOf(clusters[next].ops.front()) <= limit && seen.insert(next).second)
+  for (Id next : successors(from)) {
+    if (next == to) {
+      if (directEdgeCounts)
+        return true;
+    } else if (seen.insert(next).second) {
       stack.push_back(next);
-  };
-  for (Id next : successors(from))
-    if (next != to)
-      visit(next);
-    else if (directEdgeCounts)
-      return true;
+    }
+  }
   while (!stack.empty())
     for (Id next : successors(stack.pop_back_val())) {
       if (next == to)
         return true;
-      if (next != from)
-        visit(next);
+      if (next != from && seen.insert(next).second)
+        stack.push_back(next);
     }
   return false;
 }
@@ -129,7 +126,6 @@ void ClusterGraph::merge(Id into, Id from) {
   target.ops.append(source.ops);
   target.members.insert(source.ops.begin(), source.ops.end());
   llvm::sort(target.ops, [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
-  lastPosition[into] = std::max(lastPosition[into], lastPosition[from]);
   if (source.kernel == target.kernel)
     target.anchors.append(source.anchors);
   source = {};
@@ -141,7 +137,6 @@ void ClusterGraph::release(Operation *op) {
   old.members.erase(op);
   owner[op] = clusters.size();
   clusters.push_back({nullptr, {op}, {op}, {op}});
-  lastPosition.push_back(positionOf(op));
 }
 
 //===-- Back to IR --------------------------------------------------------------------------------===//
@@ -207,10 +202,13 @@ void ClusterGraph::build(Id id, OpBuilder &builder, llvm::DenseMap<Value, Value>
     replaced[from] = to;
 }
 
-void ClusterGraph::materialise() {
+LogicalResult ClusterGraph::materialise() {
+  std::vector<Id> order = topologicalOrder();
+  if (order.size() != static_cast<size_t>(llvm::count_if(clusters, [](const Cluster &cluster) { return !cluster.ops.empty(); })))
+    return block.getParentOp()->emitError("kernels wait for each other after grouping");
   OpBuilder builder(block.getTerminator());
   llvm::DenseMap<Value, Value> replaced;
-  for (Id id : topologicalOrder())
+  for (Id id : order)
     build(id, builder, replaced);
   for (OpOperand &operand : block.getTerminator()->getOpOperands())
     if (Value value = replaced.lookup(operand.get()))
@@ -221,6 +219,7 @@ void ClusterGraph::materialise() {
   llvm::sort(old, [&](Operation *a, Operation *b) { return positionOf(a) > positionOf(b); });
   for (Operation *op : old)
     op->erase();
+  return success();
 }
 
 } // namespace ditc

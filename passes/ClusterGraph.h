@@ -49,8 +49,9 @@ public:
   /// Declares that a cluster needs no launch.
   void makeFree(Id id) { clusters[id].kernel = nullptr; }
 
-  /// Replaces every cluster that has a kernel by a dit.fusion, in an order that respects dependencies.
-  void materialise();
+  /// Replaces every cluster that has a kernel by a dit.fusion, in an order that respects dependencies. Fails,
+  /// leaving the block as it is, when there is none: a merge made a cycle.
+  mlir::LogicalResult materialise();
 
 private:
   bool reaches(Id from, Id to, bool directEdgeCounts) const;
@@ -60,7 +61,6 @@ private:
 
   mlir::Block &block;
   std::vector<Cluster> clusters;
-  std::vector<int> lastPosition; ///< per cluster; searches need not go beyond
   llvm::DenseMap<mlir::Operation *, Id> owner;
   llvm::DenseMap<mlir::Operation *, int> position;
 };

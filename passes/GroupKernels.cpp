@@ -63,7 +63,7 @@ class Grouping {
 public:
   Grouping(func::FuncOp function, const Catalogue &catalogue) : functionName(function.getName()), graph(function.getBody().front(), catalogue) {}
 
-  void run() {
+  LogicalResult run() {
     joinProductsOfOneInput();
     for (StringRef family : {"attention", "gemv", "gemm"})
       forEach(family, [&](Id id) { growProducers(id); });
@@ -73,7 +73,7 @@ public:
       joinStreams(family);
     placeConcats();
     emitRemarks();
-    graph.materialise();
+    return graph.materialise();
   }
 
 private:
@@ -313,7 +313,10 @@ class GroupKernels : public impl::GroupKernelsBase<GroupKernels> {
 public:
   explicit GroupKernels(std::shared_ptr<const Catalogue> catalogue) : catalogue(std::move(catalogue)) {}
 
-  void runOnOperation() override { Grouping(getOperation(), *catalogue).run(); }
+  void runOnOperation() override {
+    if (failed(Grouping(getOperation(), *catalogue).run()))
+      signalPassFailure();
+  }
 
 private:
   std::shared_ptr<const Catalogue> catalogue;

@@ -112,7 +112,7 @@ int guarded(bool json, const std::function<int()> &command) {
   auto failed = [&](ErrorKind kind, const std::string &text) {
     fmt::print(stderr, "ditc-run: error: {}\n", text);
     if (json)
-      fmt::print("{}\n", nlohmann::json({{"error", text}, {"status", static_cast<int>(kind)}}).dump());
+      fmt::print("{}\n", nlohmann::json({{"error", text}, {"status", static_cast<int>(kind)}}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     return static_cast<int>(kind);
   };
   try {

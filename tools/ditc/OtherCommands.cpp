@@ -30,7 +30,7 @@ void addInspect(CLI::App &app, std::function<int()> &action) {
   command->callback([=, &action] {
     action = [=] {
       nlohmann::json inspection = inspect(*path);
-      fmt::print("{}", *json ? inspection.dump(1) + "\n" : describe(inspection));
+      fmt::print("{}", *json ? inspection.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : describe(inspection));
       return inspection["unsupported"].empty() ? 0 : 1;
     };
   });

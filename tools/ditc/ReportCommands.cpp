@@ -69,7 +69,7 @@ int runReport(const ReportArguments &arguments) {
   if (arguments.format == "html") {
     write(reportPage(report, std::filesystem::path(arguments.package).stem().string()), arguments.output);
   } else if (arguments.format == "json" || arguments.json) {
-    write(report.dump(1) + "\n", arguments.output);
+    write(report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", arguments.output);
   } else {
     std::string text;
     for (const json &bucket : report["buckets"])

@@ -176,7 +176,7 @@ int benchCommand(const BenchArgs &args) {
                 {"notes", notesOf(*session)}, {"buckets", Json::array()}};
     for (const BucketTimes &times : all)
       out["buckets"].push_back(toJson(times));
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   for (const std::string &note : notesOf(*session))

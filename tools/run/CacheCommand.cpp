@@ -34,7 +34,7 @@ int list(const Cache &cache, bool json) {
                              {"max_bytes", cache.maxBytes()},
                              {"bytes", total},
                              {"entries", rows}})
-                           .dump(2));
+                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   else
     fmt::print("{} entries, {} of {} in '{}'\n", entries.size(), formatBytes(total), formatBytes(cache.maxBytes()),
                cache.folder());
@@ -62,7 +62,7 @@ int cacheCommand(const CacheArgs &args) {
   if (args.json)
     fmt::print("{}\n", Json({{"folder", cache.folder()}, {"removed", sweep.removed}, {"freed_bytes", sweep.bytes},
                              {"kept", sweep.kept}, {"warnings", warnings}})
-                           .dump(2));
+                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   else
     fmt::print("{} {}entries removed, {} freed; {} left in '{}'\n", sweep.removed.size(),
                args.action == CacheAction::Verify ? "damaged " : "", formatBytes(sweep.bytes), sweep.kept,

@@ -70,6 +70,8 @@ std::vector<std::string> notesOf(const Session &session);
 /// because there is one port and one tensor. The tensor's own name when there is none.
 std::string portOf(const std::string &tensor, const std::vector<ManifestPort> &ports, size_t tensorCount);
 /// All tensors of the file under the names of the inputs that they are for.
+/// A complex tensor as packages have it: real, with a trailing dimension of 2.
+TensorView realParts(TensorView view);
 std::vector<TensorRef> readInputs(const SafetensorsFile &file, const Manifest &manifest);
 /// Memory for each port, zeroed.
 std::map<std::string, HostTensor> allocate(const std::vector<PortDesc> &ports);

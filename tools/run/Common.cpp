@@ -38,10 +38,18 @@ std::string portOf(const std::string &tensor, const std::vector<ManifestPort> &p
   return ports.size() == 1 && tensorCount == 1 ? ports.front().name : tensor;
 }
 
+TensorView realParts(TensorView view) {
+  if (!isComplex(view.dtype) || view.dtype == DType::c32)
+    return view;
+  view.dtype = view.dtype == DType::c64 ? DType::f32 : DType::f64;
+  view.shape.push_back(2);
+  return view;
+}
+
 std::vector<TensorRef> readInputs(const SafetensorsFile &file, const Manifest &manifest) {
   std::vector<TensorRef> refs;
   for (const auto &[name, view] : file.tensors()) // a wrong name is an error here, even of a single tensor
-    refs.push_back(refTo(portOf(name, manifest.inputs, 0), view));
+    refs.push_back(refTo(portOf(name, manifest.inputs, 0), realParts(view)));
   return refs;
 }
 

@@ -98,7 +98,7 @@ void printJson(const Package &package, const InfoArgs &args) {
                               {"step_ops", plan.step.size()},
                               {"prepare_ops", plan.prepare.size()}});
   }
-  fmt::print("{}\n", out.dump(2));
+  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 } // namespace
