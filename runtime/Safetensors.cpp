@@ -89,6 +89,8 @@ json HeaderReader::parse(std::string_view text) {
     return json::parse(text, check);
   } catch (const json::parse_error &error) {
     damaged("its header is not JSON (error at byte {})", kLengthSize + error.byte);
+  } catch (const json::out_of_range &) { // 1e999: well-formed, but nlohmann has another exception for it
+    damaged("its header has a number that is too large");
   }
 }
 

@@ -34,6 +34,8 @@ json parseIndex(const std::string &path) {
     return json::parse(file->bytes().begin(), file->bytes().end(), limitDepth);
   } catch (const json::parse_error &error) {
     fail("'{}' is not JSON (error at byte {}); copy or download it again", path, error.byte);
+  } catch (const json::out_of_range &) { // 1e999
+    fail("'{}' has a number that is too large; copy or download it again", path);
   }
 }
 

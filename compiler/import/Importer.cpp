@@ -267,7 +267,7 @@ void Importer::finish() {
     return success();
   });
   if (failed(verify(*module)))
-    failInternal("the imported function does not verify: {}", messages);
+    fail("the program is not consistent: {}; the file is damaged (export again), or ditc misreads an op (report it)", messages);
 }
 
 OwningOpRef<ModuleOp> importProgram(MLIRContext &context, const ExportedProgram &program, const Pt2Archive &archive,

@@ -102,7 +102,7 @@ void Importer::bindResults(const Node &node, const ResolvedTarget &target, Array
     const TensorMeta &meta = metaOf(output->text);
     bindDataSizes(meta, Emit::shapeOf(value));
     if (value.getType() != typeOf(meta))
-      failInternal("'{}' was imported as {}, the export recorded {}", output->text, typeText(value.getType()),
+      fail("'{}' is {} by its operands, but the file records {}; the file is damaged (export again), or ditc misreads this op (report it)", output->text, typeText(value.getType()),
                    typeText(typeOf(meta)));
     bool isView = target.row->aliasing == Aliasing::View ||
                   (target.row->aliasing == Aliasing::IfStrides && sharesStorage(node, meta));

@@ -62,6 +62,8 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("ranks do not fit: ") << lhs.size() << " and " << rhs.size();
   if (failed(sameElement(*this, getLhs(), getRhs())))
     return failure();
+  if (isa<FloatType>(elementOf(getLhs())) != isa<FloatType>(elementOf(getResult())))
+    return emitOpError("multiplies ") << elementOf(getLhs()) << " into " << elementOf(getResult());
   int64_t k = getTransposeRhs() ? rhs.back() : rhs[rhs.size() - 2];
   int64_t n = getTransposeRhs() ? rhs[rhs.size() - 2] : rhs.back();
   if (lhs.back() != k)

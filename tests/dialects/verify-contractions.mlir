@@ -45,3 +45,11 @@ func.func @channels(%x: tensor<1x6x8x8xf32>, %w: tensor<4x6x3x3xf32>) -> tensor<
   %y = dit.conv %x, %w {strides = array<i64: 1, 1>, padding_low = array<i64: 0, 0>, padding_high = array<i64: 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x6x8x8xf32>, tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32>
   return %y : tensor<1x4x6x6xf32>
 }
+
+// -----
+
+func.func @types(%a: tensor<4x8xf32>, %b: tensor<8x3xf32>) -> tensor<4x3xi64> {
+  // expected-error @+1 {{multiplies 'f32' into 'i64'}}
+  %y = dit.matmul %a, %b : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xi64>
+  return %y : tensor<4x3xi64>
+}

@@ -157,6 +157,51 @@ TEST(PickleTest, OrderedDictDropsItsState) {
               HasSubstr("with arguments that torch does not give it"));
 }
 
+TEST(PickleTest, RefusesArgumentsThatTorchDoesNotGive) {
+  auto rebuild = [](const std::function<void(PickleText &)> &args) {
+    return parseError(call("torch._utils", "_rebuild_tensor_v2", args));
+  };
+  const auto refused = HasSubstr("it calls torch._utils._rebuild_tensor_v2 with arguments that torch does not give it");
+  EXPECT_THAT(rebuild([](PickleText &t) { t.integer(1); }), refused) << "too few";
+  EXPECT_THAT(rebuild([](PickleText &t) { t.op('N').integer(0).tuple({4}).tuple({1}).op('\x89').op('N'); }), refused)
+      << "no storage";
+  EXPECT_THAT(
+      rebuild([](PickleText &t) {
+        t.storage("FloatStorage", "0", 4).integer(0).tuple(std::vector<int32_t>(65, 1)).tuple({1}).op('\x89').op('N');
+      }),
+      refused)
+      << "65 dimensions";
+  EXPECT_THAT(rebuild([](PickleText &t) {
+                t.storage("FloatStorage", "0", 4).integer(0).op('(').text("4").op('t').tuple({1}).op('\x89').op('N');
+              }),
+              refused)
+      << "a size that is a string";
+  EXPECT_THAT(parseError(call("torch._tensor", "_rebuild_from_type_v2", [](PickleText &t) { t.op('N'); })),
+              HasSubstr("it calls torch._tensor._rebuild_from_type_v2 with arguments"));
+  EXPECT_THAT(
+      parseError(call("torch._tensor", "_rebuild_from_type_v2",
+                      [](PickleText &t) {
+                        t.global("torch._tensor", "_rebuild_from_type_v2").global("torch", "Tensor").op(')').op('}');
+                      })),
+      HasSubstr("it calls torch._tensor._rebuild_from_type_v2 with arguments"))
+      << "it would nest";
+}
+
+TEST(PickleTest, SizesAndPlainMetadata) {
+  PickleDocument size = parse(call("torch", "Size", [](PickleText &t) { t.tuple({2, 3}); }).done());
+  EXPECT_THAT(*integersOf(size.root()), ElementsAre(2, 3));
+  for (bool hasDict : {true, false}) {
+    PickleText text = call("torch._utils", "_rebuild_tensor_v2", [&](PickleText &t) {
+      t.storage("ComplexFloatStorage", "0", 4).integer(0).tuple({4}).tuple({1}).op('\x89').op('N');
+      if (hasDict)
+        t.op('}').text("conj").op('\x89').op('s');
+      else
+        t.op('N');
+    });
+    EXPECT_EQ(parse(text.done()).root().kind, Kind::Tensor) << "the flag is off, or absent";
+  }
+}
+
 TEST(PickleTest, RefusesOtherOpcodes) {
   for (char opcode : {'\x93', '\x81', 'i', 'o', '0', '2', '\x95', '\x8b', 'T', 'U', '\x8f', '\x82'})
     EXPECT_THAT(parseError(PickleText().op('N').op(opcode)),

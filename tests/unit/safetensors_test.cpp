@@ -108,6 +108,7 @@ TEST_F(SafetensorsTest, RefusesHeaders) {
   EXPECT_THAT(openError(file("{\"w\":[[[[[[]]]]]]}", 0)), HasSubstr("its header is nested deeper"));
   EXPECT_THAT(openError(file("{\"w\":" + std::string(200'000, '[') + "}", 0)), HasSubstr("nested deeper"));
   EXPECT_THAT(openError(file("{\"w\":5}", 0)), HasSubstr("the entry 'w' of its header is not an object"));
+  EXPECT_THAT(openError(file("{\"w\":6e6000}", 0)), HasSubstr("its header has a number that is too large"));
   EXPECT_THAT(openError(file(R"({"w":{"dtype":"U8","shape":[],"data_offsets":[0,1]},
                                  "w":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
                              1)),
@@ -199,6 +200,7 @@ TEST_F(SafetensorsTest, RefusesIndices) {
     return errorOf([&] { openSafetensors({index}); });
   };
   EXPECT_THAT(indexError("{"), HasSubstr("is not JSON (error at byte"));
+  EXPECT_THAT(indexError("{\"weight_map\":1e999}"), HasSubstr("has a number that is too large; copy or download it"));
   EXPECT_THAT(indexError("[]"), HasSubstr("has no object 'weight_map'; expected an index of safetensors files"));
   EXPECT_THAT(indexError("{\"weight_map\":[]}"), HasSubstr("has no object 'weight_map'"));
   EXPECT_THAT(indexError("[[[[[[[[1]]]]]]]]"), HasSubstr("is nested deeper than an index"));
