@@ -235,6 +235,8 @@ private:
         describePinned(plan);
         if (!firstPlan)
           firstPlan = plan;
+        checkSamePorts("input", bucket.name, firstPlan->inputs, plan.inputs);
+        checkSamePorts("output", bucket.name, firstPlan->outputs, plan.outputs);
         core.manifest.buckets.push_back(describeBucket(bucket));
         core.add(core.manifest.buckets.back().plan, writePlan(plan));
         for (const PlanBuffer &buffer : plan.buffers)
@@ -247,6 +249,17 @@ private:
     describeModel(core.manifest, *firstPlan);
     core.add("report.json", report.toJson().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return core;
+  }
+
+  /// All buckets of a package have the same inputs and outputs; only sizes differ.
+  static void checkSamePorts(std::string_view what, const std::string &bucket, const std::vector<PortDesc> &first, const std::vector<PortDesc> &other) {
+    for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+      if (i >= first.size() || i >= other.size())
+        fail("bucket '{}' has {} {}s, the first bucket {}; exports of one package must be of one model", bucket, other.size(), what, first.size());
+      if (first[i].name != other[i].name || first[i].dtype != other[i].dtype)
+        fail("bucket '{}' has {} '{}' ({}) where the first bucket has '{}' ({}); exports of one package must be of one model", bucket, what, other[i].name,
+             nameOf(other[i].dtype), first[i].name, nameOf(first[i].dtype));
+    }
   }
 
   /// Moves kernels that `target` does not have yet; equal names are equal kernels.

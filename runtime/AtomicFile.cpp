@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 
 namespace ditc {
@@ -27,9 +28,22 @@ std::string folderOf(const std::string &path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// The file that `path` stands for. Renaming over a device or a pipe would replace it by a regular file, and over a
+/// symbolic link would cut the link, so the first is refused and the second followed.
+std::string targetOf(const std::string &path) {
+  std::error_code error;
+  std::filesystem::path target = path;
+  if (std::filesystem::is_symlink(std::filesystem::symlink_status(target, error)))
+    target = std::filesystem::weakly_canonical(target, error);
+  std::filesystem::file_status status = std::filesystem::status(target, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail("cannot write '{}': it is a folder, a device or a pipe, not a file; choose another path", path);
+  return target.string();
+}
+
 } // namespace
 
-AtomicFile::AtomicFile(const std::string &path) : path(path) {
+AtomicFile::AtomicFile(const std::string &name) : path(targetOf(name)) {
   // O_EXCL and not mkstemp: the file must get the permissions of an ordinary new file (umask), not 0600.
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     temporaryPath = fmt::format("{}.tmp-{}-{}", path, ::getpid(), attempt);
