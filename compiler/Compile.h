@@ -23,8 +23,7 @@ struct CompileResult {
 };
 
 /// Compiles every model of `options` for every bucket and target. Nothing is left at `options.output` when
-/// it throws: Error (Input) for what is wrong with the input, Error (Internal) for a fault of ditc, with
-/// the path of a reproducer.
+/// it throws: Error (Input) for what is wrong with the input, Error (Internal) for a fault of ditc.
 CompileResult compile(const CompileOptions &options, Progress &progress);
 
 } // namespace ditc

@@ -36,8 +36,9 @@ std::string targetOf(const std::string &path) {
   if (std::filesystem::is_symlink(std::filesystem::symlink_status(target, error)))
     target = std::filesystem::weakly_canonical(target, error);
   std::filesystem::file_status status = std::filesystem::status(target, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    fail("cannot write '{}': it is a folder, a device or a pipe, not a file; choose another path", path);
+  bool replaceable = std::filesystem::is_regular_file(status) || std::filesystem::is_directory(status); // renaming onto a folder fails by itself
+  if (std::filesystem::exists(status) && !replaceable)
+    fail("cannot write '{}': it is a device or a pipe, not a file; choose another path", path);
   return target.string();
 }
 
