@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace ditc {
 
-/// Canonical forms and common subexpressions, at most once per phase.
+/// Canonical forms and common subexpressions, once at the start of a phase.
 static void simplify(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createCSEPass());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/PlanWriter.h"
 
+#include "dialects/Locations.h"
 #include "dialects/dit/Dit.h"
 #include "dialects/reference/Evaluate.h"
 #include "runtime/Error.h"
@@ -27,15 +28,8 @@ DType dtypeOf(Type type) {
 }
 
 std::string describeLocation(Location loc) {
-  if (auto fused = dyn_cast<FusedLoc>(loc)) // the last part is the operation that the others were fused into
-    return fused.getLocations().empty() ? "" : describeLocation(fused.getLocations().back());
-  auto name = dyn_cast<NameLoc>(loc);
-  if (!name)
-    return "";
-  auto path = dyn_cast<NameLoc>(name.getChildLoc());
-  if (!path || path.getName().getValue().empty())
-    return name.getName().str();
-  return path.getName().str() + " (" + name.getName().str() + ")";
+  NodeName name = nameOf(loc);
+  return name.path.empty() ? name.node : fmt::format("{} ({})", name.path, name.node);
 }
 
 namespace {
@@ -117,17 +111,14 @@ private:
     return launch;
   }
 
-  /// The stored matrix is row-major, or the transpose of one.
   GemmOperand writeOperand(Value value) {
     MemRefType type = typeOf(value);
+    plan::BlasMatrix matrix = *plan::blasMatrix(type); // plan.gemm verifies that there is one
     plan::Layout layout = plan::layoutOf(type);
-    int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1);
-    int64_t rowStride = layout.strides[rank - 2], columnStride = layout.strides[rank - 1];
-    bool rowMajor = (columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1);
     GemmOperand operand;
     operand.at = pointer(value);
-    operand.transposed = !rowMajor;
-    operand.rowStride = rowMajor ? (rows == 1 ? std::max<int64_t>(columns, 1) : rowStride) : (columns == 1 ? std::max<int64_t>(rows, 1) : columnStride);
+    operand.transposed = matrix.transposed;
+    operand.rowStride = matrix.rowStride;
     operand.batchStrides.assign(layout.strides.begin(), layout.strides.end() - 2);
     return operand;
   }

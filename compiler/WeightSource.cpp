@@ -2,7 +2,6 @@
 #include "compiler/WeightSource.h"
 
 #include "runtime/Error.h"
-#include "runtime/Hash.h"
 
 #include <filesystem>
 #include <fmt/ranges.h>
@@ -24,7 +23,6 @@ WeightSource::WeightSource(const std::vector<Pt2Archive> &archives, const std::v
 }
 
 void WeightSource::addArchive(const Pt2Archive &archive) {
-  hashes.push_back(archive.contentHash());
   std::map<std::string, StoredTensor> tensors = archive.weights();
   for (const auto &[name, tensor] : archive.constants()) // tables without bytes come with the weights
     if (!tensor.hasBytes())
@@ -45,9 +43,7 @@ void WeightSource::addArchive(const Pt2Archive &archive) {
 }
 
 void WeightSource::addExternal(const SafetensorsFile &file) {
-  Hasher hasher;
   for (const auto &[name, view] : file.tensors()) {
-    hasher.update(view.bytes);
     auto weight = declared.find(name);
     if (weight == declared.end()) {
       extra.push_back(name);
@@ -59,7 +55,6 @@ void WeightSource::addExternal(const SafetensorsFile &file) {
     if (!external.try_emplace(name, External{file, name}).second)
       problems.push_back(fmt::format("'{}' is in {} and in {}", name, external.at(name).file.path(), file.path()));
   }
-  hashes.push_back(hasher.hex());
 }
 
 bool WeightSource::hasAnyBytes() const {
@@ -139,13 +134,6 @@ void WeightSource::store(const std::set<std::string> &used, WeightsMode mode, co
     else if (mode == WeightsMode::Reference)
       refer(name, packagePath, weight);
   }
-}
-
-std::string WeightSource::contentHash() const {
-  Hasher hasher;
-  for (const std::string &hash : hashes)
-    hasher.update({reinterpret_cast<const uint8_t *>(hash.data()), hash.size()});
-  return hasher.hex();
 }
 
 } // namespace ditc

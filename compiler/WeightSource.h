@@ -33,9 +33,6 @@ public:
   /// to the folder of `packagePath`.
   void store(const std::set<std::string> &used, WeightsMode mode, const std::string &packagePath, PackageWriter &writer, Manifest &manifest) const;
 
-  /// Differs when any byte of any weight may differ.
-  std::string contentHash() const;
-
 private:
   struct External {
     SafetensorsFile file;
@@ -50,7 +47,6 @@ private:
   std::map<std::string, StoredTensor> declared;  ///< every weight of the model: type, shape, archive bytes
   std::map<std::string, External> external;      ///< weights whose bytes are in a safetensors file
   std::vector<std::string> extra, problems;
-  std::vector<std::string> hashes;
 };
 
 } // namespace ditc

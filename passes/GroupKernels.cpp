@@ -38,7 +38,7 @@
 //   }
 #include "passes/GroupKernels.h"
 
-#include "dialects/fusion/Cost.h"
+#include "dialects/Locations.h"
 #include "passes/ClusterGraph.h"
 
 #include "mlir/IR/Remarks.h"
@@ -54,8 +54,6 @@ namespace {
 
 using Id = ClusterGraph::Id;
 
-/// A launch writes at most this many tensors per product in it.
-constexpr size_t kMaxResults = 8;
 /// How many later kernels of equal code are tried as partners in one launch.
 constexpr size_t kPartnersTried = 4;
 
@@ -236,15 +234,7 @@ private:
 
   //===-- Remarks ---------------------------------------------------------------------------------===//
 
-  static std::string pathOf(Location loc) {
-    if (auto fused = dyn_cast<FusedLoc>(loc))
-      return fused.getLocations().empty() ? "" : pathOf(fused.getLocations().back());
-    auto name = dyn_cast<NameLoc>(loc);
-    if (!name)
-      return "";
-    auto module = dyn_cast<NameLoc>(name.getChildLoc());
-    return module && !module.getName().empty() ? module.getName().str() + ":" + name.getName().str() : name.getName().str();
-  }
+  static std::string pathOf(Location loc) { return writeNodeName(nameOf(loc)); }
 
   /// The operation that reads `value` behind free views.
   void forEachReadingKernel(Value value, llvm::function_ref<void(Operation *)> action) const {

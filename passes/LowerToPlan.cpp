@@ -251,19 +251,9 @@ private:
     }
   }
 
-  /// True when the BLAS can read the matrix: unit stride in one of its two dimensions.
-  static bool isBlasMatrix(MemRefType type) {
-    plan::Layout layout = plan::layoutOf(type);
-    int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1);
-    int64_t rowStride = layout.strides[rank - 2], columnStride = layout.strides[rank - 1];
-    bool rowMajor = (columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1);
-    bool columnMajor = (rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1);
-    return rowMajor || columnMajor;
-  }
-
   /// The operand under `shape` (leading dimensions of size 1 repeated), as a matrix that the BLAS can read.
   Value blasOperand(Location loc, Value source, ArrayRef<int64_t> batch) {
-    if (!isBlasMatrix(cast<MemRefType>(source.getType())))
+    if (!plan::blasMatrix(cast<MemRefType>(source.getType())))
       source = makeContiguous(loc, source);
     auto type = cast<MemRefType>(source.getType());
     plan::Layout layout = plan::layoutOf(type);
@@ -294,7 +284,8 @@ private:
     // A shared right side: the batch joins the rows when the left side lies so, and one product serves all.
     if (tensorType(op.getRhs()).getRank() == 2 && !batch.empty()) {
       int64_t k = tensorType(op.getLhs()).getShape().back(), rows = tensorType(op.getLhs()).getNumElements() / std::max<int64_t>(k, 1);
-      if (k > 0 && flattenRows(loc, lhs, {rows, k})) {
+      if (k > 0) {
+        lhs = flattenRows(loc, lhs, {rows, k});
         result = createView(loc, result, {rows, type.getShape().back()}, {{type.getShape().back(), 1}, plan::layoutOf(cast<MemRefType>(result.getType())).offset});
         batch.clear();
       }
@@ -305,7 +296,8 @@ private:
     plan::GemmOp::create(b, loc, lhs, rhs, result);
   }
 
-  bool flattenRows(Location loc, Value &lhs, ArrayRef<int64_t> shape) {
+  /// The same elements as a matrix of `shape`, copied when they do not lie so.
+  Value flattenRows(Location loc, Value lhs, ArrayRef<int64_t> shape) {
     auto type = cast<MemRefType>(lhs.getType());
     std::optional<plan::Layout> layout = reshapeLayout(type.getShape(), plan::layoutOf(type), shape);
     if (!layout) {
@@ -313,8 +305,7 @@ private:
       layout = plan::layoutOf(cast<MemRefType>(lhs.getType()));
       layout->strides = plan::contiguousStrides(shape);
     }
-    lhs = createView(loc, lhs, shape, *layout);
-    return true;
+    return createView(loc, lhs, shape, *layout);
   }
 
   Value transposed(Location loc, Value source) {

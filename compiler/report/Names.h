@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How operations are called in reports: the names of a location, and names of equal operations in repeated
-// blocks made equal.
+// How operations are called in reports: names of equal operations in repeated blocks made equal.
 #pragma once
 
-#include "mlir/IR/Location.h"
+#include "dialects/Locations.h"
 
 #include <optional>
 #include <string>
@@ -12,19 +11,6 @@
 #include <vector>
 
 namespace ditc {
-
-/// One node of the source graph: its module path (may be empty) and its name.
-struct NodeName {
-  std::string path, node;
-
-  bool operator==(const NodeName &) const = default;
-};
-
-/// Every node that a location was made of; the last one stands for the operation.
-std::vector<NodeName> namesOf(mlir::Location loc);
-
-/// "transformer_blocks.3.ff:linear_88", the spelling in remarks, back into its parts.
-NodeName parseNodeName(std::string_view text);
 
 /// A module list and the position in it: "transformer_blocks", 3.
 struct BlockPosition {

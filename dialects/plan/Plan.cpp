@@ -97,11 +97,18 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
-/// A matrix operand needs a unit stride in one of its last two dimensions.
-static bool isBlasOperand(MemRefType type) {
-  SmallVector<int64_t> strides = layoutOf(type).strides;
-  unsigned rank = type.getRank();
-  return rank >= 2 && (strides[rank - 1] == 1 || strides[rank - 2] == 1 || type.getDimSize(rank - 1) == 1 || type.getDimSize(rank - 2) == 1);
+std::optional<BlasMatrix> blasMatrix(MemRefType type) {
+  if (type.getRank() < 2)
+    return std::nullopt;
+  Layout layout = layoutOf(type);
+  int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1);
+  int64_t rowStride = layout.strides[rank - 2], columnStride = layout.strides[rank - 1];
+  // The stride of a dimension of size 1 says nothing; the BLAS wants one that is large enough all the same.
+  if ((columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1))
+    return BlasMatrix{false, rows == 1 ? std::max<int64_t>(columns, 1) : rowStride};
+  if ((rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1))
+    return BlasMatrix{true, columns == 1 ? std::max<int64_t>(rows, 1) : columnStride};
+  return std::nullopt;
 }
 
 LogicalResult GemmOp::verify() {
@@ -111,7 +118,7 @@ LogicalResult GemmOp::verify() {
     return emitOpError("operands must have one rank, at least 2");
   if (a.getDimSize(rank - 2) != c.getDimSize(rank - 2) || b.getDimSize(rank - 1) != c.getDimSize(rank - 1) || a.getDimSize(rank - 1) != b.getDimSize(rank - 2))
     return emitOpError("shapes do not fit: ") << a << " · " << b << " -> " << c;
-  if (!isBlasOperand(a) || !isBlasOperand(b) || !isBlasOperand(c))
+  if (!blasMatrix(a) || !blasMatrix(b) || !blasMatrix(c))
     return emitOpError("every matrix needs a unit stride");
   return success();
 }

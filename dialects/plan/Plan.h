@@ -12,6 +12,8 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <optional>
+
 #include "dialects/plan/PlanDialect.h.inc"
 #include "dialects/plan/PlanEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -39,6 +41,14 @@ bool isContiguous(mlir::MemRefType type);
 
 /// The type without its offset, as kernels see their arguments.
 mlir::MemRefType withoutOffset(mlir::MemRefType type);
+
+/// The last two dimensions as a BLAS reads them: a stored row-major matrix, or the transpose of one.
+struct BlasMatrix {
+  bool transposed = false;
+  int64_t rowStride = 0; ///< elements between rows of the stored matrix
+};
+/// Nothing when neither of the two dimensions has a unit stride, or rows overlap.
+std::optional<BlasMatrix> blasMatrix(mlir::MemRefType type);
 
 /// The buffer behind any number of views.
 BufferOp rootBuffer(mlir::Value memref);
