@@ -18,6 +18,7 @@
 #include "runtime/Cache.h"
 #include "runtime/Error.h"
 #include "runtime/Hash.h"
+#include "runtime/JsonText.h"
 #include "runtime/MappedFile.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -247,7 +248,7 @@ private:
       }
     emitKernels(*kernels, core, report);
     describeModel(core.manifest, *firstPlan);
-    core.add("report.json", report.toJson().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    core.add("report.json", jsonText(report.toJson()) + "\n");
     return core;
   }
 

@@ -5,6 +5,7 @@
 #include "tools/run/Commands.h"
 
 #include "runtime/Error.h"
+#include "runtime/JsonText.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -112,7 +113,7 @@ int guarded(bool json, const std::function<int()> &command) {
   auto failed = [&](ErrorKind kind, const std::string &text) {
     fmt::print(stderr, "ditc-run: error: {}\n", text);
     if (json)
-      fmt::print("{}\n", nlohmann::json({{"error", text}, {"status", static_cast<int>(kind)}}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      fmt::print("{}\n", jsonText(nlohmann::json({{"error", text}, {"status", static_cast<int>(kind)}})));
     return static_cast<int>(kind);
   };
   try {

@@ -5,6 +5,7 @@
 #include "compiler/report/FailIf.h"
 #include "compiler/report/Text.h"
 #include "runtime/Error.h"
+#include "runtime/JsonText.h"
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -80,7 +81,7 @@ void printResult(const CompileResult &result, const CompileArguments &arguments)
   }
   if (arguments.json) {
     nlohmann::json json = {{"package", result.path}, {"bytes", fs::file_size(result.path)}, {"from_cache", result.fromCache}, {"warnings", result.warnings}, {"notes", result.notes}, {"report", result.report}};
-    fmt::print("{}\n", json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", jsonText(json, 1));
   } else if (!arguments.quiet) {
     fmt::print("{}wrote {} ({:.2f} MB{})\n", summarise(result.report), result.path, fs::file_size(result.path) / 1e6, result.fromCache ? ", kernels from the cache" : "");
   }

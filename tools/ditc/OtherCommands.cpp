@@ -6,6 +6,7 @@
 #include "compiler/Inspect.h"
 #include "compiler/Pipeline.h"
 #include "runtime/Error.h"
+#include "runtime/JsonText.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -30,7 +31,7 @@ void addInspect(CLI::App &app, std::function<int()> &action) {
   command->callback([=, &action] {
     action = [=] {
       nlohmann::json inspection = inspect(*path);
-      fmt::print("{}", *json ? inspection.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : describe(inspection));
+      fmt::print("{}", *json ? jsonText(inspection, 1) + "\n" : describe(inspection));
       return inspection["unsupported"].empty() ? 0 : 1;
     };
   });

@@ -11,6 +11,7 @@
 #include "compiler/report/Text.h"
 #include "runtime/AtomicFile.h"
 #include "runtime/Error.h"
+#include "runtime/JsonText.h"
 #include "runtime/Package.h"
 
 #include <CLI/CLI.hpp>
@@ -69,7 +70,7 @@ int runReport(const ReportArguments &arguments) {
   if (arguments.format == "html") {
     write(reportPage(report, std::filesystem::path(arguments.package).stem().string()), arguments.output);
   } else if (arguments.format == "json" || arguments.json) {
-    write(report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", arguments.output);
+    write(jsonText(report, 1) + "\n", arguments.output);
   } else {
     std::string text;
     for (const json &bucket : report["buckets"])

@@ -4,6 +4,7 @@
 #include "tools/run/Commands.h"
 
 #include "runtime/Error.h"
+#include "runtime/JsonText.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -176,7 +177,7 @@ int benchCommand(const BenchArgs &args) {
                 {"notes", notesOf(*session)}, {"buckets", Json::array()}};
     for (const BucketTimes &times : all)
       out["buckets"].push_back(toJson(times));
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", jsonText(out, 2));
     return 0;
   }
   for (const std::string &note : notesOf(*session))

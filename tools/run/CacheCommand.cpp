@@ -4,6 +4,7 @@
 #include "tools/run/Commands.h"
 
 #include "runtime/Cache.h"
+#include "runtime/JsonText.h"
 #include "runtime/Error.h"
 
 #include <cstdio>
@@ -30,11 +31,7 @@ int list(const Cache &cache, bool json) {
                  fmt::localtime(static_cast<std::time_t>(entry.lastUsed)), entry.key);
   }
   if (json)
-    fmt::print("{}\n", Json({{"folder", cache.folder()},
-                             {"max_bytes", cache.maxBytes()},
-                             {"bytes", total},
-                             {"entries", rows}})
-                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", jsonText(Json({{"folder", cache.folder()}, {"max_bytes", cache.maxBytes()}, {"bytes", total}, {"entries", rows}}), 2));
   else
     fmt::print("{} entries, {} of {} in '{}'\n", entries.size(), formatBytes(total), formatBytes(cache.maxBytes()),
                cache.folder());
@@ -60,9 +57,8 @@ int cacheCommand(const CacheArgs &args) {
   CacheSweep sweep = sweepOf(cache, args);
   std::vector<std::string> warnings = cache.takeWarnings();
   if (args.json)
-    fmt::print("{}\n", Json({{"folder", cache.folder()}, {"removed", sweep.removed}, {"freed_bytes", sweep.bytes},
-                             {"kept", sweep.kept}, {"warnings", warnings}})
-                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", jsonText(Json({{"folder", cache.folder()}, {"removed", sweep.removed}, {"freed_bytes", sweep.bytes},
+                                      {"kept", sweep.kept}, {"warnings", warnings}}), 2));
   else
     fmt::print("{} {}entries removed, {} freed; {} left in '{}'\n", sweep.removed.size(),
                args.action == CacheAction::Verify ? "damaged " : "", formatBytes(sweep.bytes), sweep.kept,

@@ -4,6 +4,7 @@
 #include "tools/run/Commands.h"
 
 #include "runtime/Package.h"
+#include "runtime/JsonText.h"
 
 #include <cstdio>
 #include <fmt/format.h>
@@ -98,7 +99,7 @@ void printJson(const Package &package, const InfoArgs &args) {
                               {"step_ops", plan.step.size()},
                               {"prepare_ops", plan.prepare.size()}});
   }
-  fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", jsonText(out, 2));
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "tools/run/Commands.h"
 
 #include "runtime/Compare.h"
+#include "runtime/JsonText.h"
 #include "runtime/Error.h"
 
 #include <chrono>
@@ -92,7 +93,7 @@ void print(const RunArgs &args, const Session &session, const Outcome &outcome) 
       for (const Checked &checked : outcome.checks)
         out["check"]["outputs"].push_back(toJson(checked));
     }
-    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", jsonText(out, 2));
     return;
   }
   for (const std::string &note : notes)
