@@ -182,10 +182,15 @@ private:
     launch(loc, {.family = "map", .identity = true}, {source, target}, prepared);
   }
 
+  /// A dense copy, made once however often it is asked for (Q, K and V read one input). Buffers hold one tensor
+  /// each, so what was copied does not change.
   Value makeContiguous(Location loc, Value source) {
     auto type = cast<MemRefType>(source.getType());
+    Value &copy = denseCopies[{plan::rootBuffer(source), type}];
+    if (copy)
+      return copy;
     bool prepared = isStable(source);
-    Value copy = createBuffer(loc, RankedTensorType::get(type.getShape(), type.getElementType()), prepared ? plan::Space::Prepared : plan::Space::Arena);
+    copy = createBuffer(loc, RankedTensorType::get(type.getShape(), type.getElementType()), prepared ? plan::Space::Prepared : plan::Space::Arena);
     launchIdentity(loc, source, copy, prepared);
     return copy;
   }
@@ -338,6 +343,7 @@ private:
   Block *prepareBlock = nullptr, *stepBlock = nullptr;
   SmallVector<Value> outputs;
   llvm::DenseMap<Value, Value> memory;       ///< tensor -> memref that holds it
+  llvm::DenseMap<std::pair<Operation *, Type>, Value> denseCopies; ///< buffer and layout -> its dense copy
   llvm::DenseMap<Value, Value> destinations; ///< returned tensor -> the output that it is written to
 };
 

@@ -55,3 +55,19 @@ func.func @prepare() -> tensor<4xf32> {
   %d = dit.slice %c offsets [0] steps [2] : tensor<8xf32> -> tensor<4xf32>
   return %d : tensor<4xf32>
 }
+
+// -----
+
+// A view that the BLAS cannot read is copied once for all products that read it.
+// CHECK-LABEL: plan.program @one_copy
+// CHECK: plan.step
+// CHECK-NEXT: plan.launch
+// CHECK-NEXT: plan.gemm
+// CHECK-NEXT: plan.gemm
+func.func @one_copy(%x: tensor<8x4x2xf32>, %v: tensor<4x5xf32>, %w: tensor<4x5xf32>) -> (tensor<8x5xf32>, tensor<8x5xf32>) {
+  %s = dit.slice %x offsets [0, 0, 1] steps [1, 1, 1] : tensor<8x4x2xf32> -> tensor<8x4x1xf32>
+  %m = dit.view %s : tensor<8x4x1xf32> -> tensor<8x4xf32>
+  %a = dit.matmul %m, %v : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
+  %b = dit.matmul %m, %w : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
+  return %a, %b : tensor<8x5xf32>, tensor<8x5xf32>
+}
