@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an emitter of the CUDA target makes of one plan.kernel: a translation unit over the templates of
+// codegen/templates/cuda, and how it is launched.
+#pragma once
+
+#include "dialects/plan/Plan.h"
+#include "runtime/cuda/KernelFile.h"
+
+#include <string>
+#include <vector>
+
+namespace ditc {
+
+/// A GPU architecture to compile for.
+struct CudaArch {
+  std::string name;      ///< "sm_90a", "compute_80"
+  int number = 90;       ///< 80, 86, 89, 90, 100, 120
+  bool hasWgmma() const { return name == "sm_90a"; }
+  bool isPortable() const { return name.starts_with("compute_"); }
+};
+
+/// The unit defines `extern "C" __global__ void <name of the kernel>(parameters...)`. Argument i of the kernel is what
+/// parameters refer to as `arg` i: its address is that of element 0 (offsets of memrefs are applied by the launch).
+struct CudaUnit {
+  std::string text;                ///< readable C++, formatted; includes templates by their path under templates/cuda
+  cuda::LaunchShape launch;
+  std::vector<cuda::KernelParameter> parameters;
+
+  /// Appends a parameter that is the address of argument `arg`.
+  void addPointer(uint32_t arg);
+  /// Appends a parameter of plain bytes.
+  template <typename T> void addValue(const T &value) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(&value);
+    parameters.push_back({{bytes, bytes + sizeof(T)}, {}});
+  }
+};
+
+/// What a memref's element type is called in device code: float, double, ditc::BF16, ditc::F16, long long, int, short,
+/// signed char, unsigned char, bool.
+std::string cudaTypeName(mlir::Type type);
+
+/// Emits one kernel; errors are diagnostics at the kernel's location.
+using CudaEmitter = mlir::FailureOr<CudaUnit> (*)(plan::KernelOp kernel, const CudaArch &arch);
+
+/// The emitter of a family; null when the target has none.
+CudaEmitter cudaEmitterOf(mlir::StringRef family);
+
+} // namespace ditc

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Emitters of single operations that are not rowwise. Configurations are those of passes/KernelTable.cpp: the attributes
+// of the dit operation, with flags for optional operands.
+#pragma once
+
+#include "codegen/cuda/CudaKernel.h"
+
+namespace ditc {
+
+/// Any head sizes, masks and strides; tensor cores by mma.sync for 16-bit types.
+mlir::FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch);
+/// Products of at most 16 rows with any number of weights. The body is one dit.matmul per product.
+mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);
+mlir::FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &arch);
+/// Products that no BLAS takes: integers, odd strides.
+mlir::FailureOr<CudaUnit> emitMatmul(plan::KernelOp kernel, const CudaArch &arch);
+mlir::FailureOr<CudaUnit> emitArgReduce(plan::KernelOp kernel, const CudaArch &arch);
+mlir::FailureOr<CudaUnit> emitScan(plan::KernelOp kernel, const CudaArch &arch);
+mlir::FailureOr<CudaUnit> emitSort(plan::KernelOp kernel, const CudaArch &arch);
+mlir::FailureOr<CudaUnit> emitScatter(plan::KernelOp kernel, const CudaArch &arch);
+
+} // namespace ditc
