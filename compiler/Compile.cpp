@@ -3,7 +3,9 @@
 // The five steps: read, import per bucket, run the pipeline, emit kernels, write the package.
 #include "compiler/Compile.h"
 
+#include "codegen/cuda/CudaTarget.h"
 #include "codegen/host/HostTarget.h"
+#include "codegen/host/Machine.h"
 #include "compiler/CorePackage.h"
 #include "compiler/Dump.h"
 #include "compiler/Pipeline.h"
@@ -20,6 +22,7 @@
 #include "runtime/Hash.h"
 #include "runtime/JsonText.h"
 #include "runtime/MappedFile.h"
+#include "runtime/Package.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -155,7 +158,11 @@ private:
     for (const Model &model : models)
       text += model.archive.contentHash() + "\n";
     for (const auto &[name, tensor] : pinned)
-      text += name + " " + hashHex(tensor.bytes) + "\n";
+      text += fmt::format("{} {} [{}] {}\n", name, nameOf(tensor.dtype), fmt::join(tensor.shape, ","), hashHex(tensor.bytes));
+    if (options.hostCpu == "native") { // another processor on the machine to which the cache is copied
+      llvm::Expected<MachineName> machine = resolveMachine(options.hostCpu);
+      text += machine ? machine->cpu + " " + machine->features : llvm::toString(machine.takeError());
+    }
     return hashHex(text);
   }
 
@@ -184,11 +191,12 @@ private:
     OwningOpRef<ModuleOp> module = importProgram(context, model.program, model.archive, importOptions);
     markInvariantInputs(*module);
     progress.step("compile bucket " + bucket.name);
-    std::string folder = options.dumpDirectory.empty() ? "" : options.dumpDirectory + "/" + bucket.name;
-    if (failed(runPipeline(*module, options, folder, observe)))
+    if (failed(runPipeline(*module, options, dumpFolder(bucket), observe)))
       failInternal("{}the compiler failed on bucket '{}'", diagnostics.text, bucket.name);
     return module;
   }
+
+  std::string dumpFolder(const Bucket &bucket) const { return options.dumpDirectory.empty() ? "" : options.dumpDirectory + "/" + bucket.name; }
 
   /// Positions and rotary tables do not change from step to step; other inputs when the user says so.
   void markInvariantInputs(ModuleOp module) {
@@ -207,11 +215,25 @@ private:
       fail("--invariant {}: the model has no such input", *unknown.begin());
   }
 
+  /// A copy of the fused module, planned for a target.
+  OwningOpRef<ModuleOp> planBucket(ModuleOp fused, const Bucket &bucket, const std::string &target) {
+    progress.step(fmt::format("plan bucket {} for {}", bucket.name, target));
+    OwningOpRef<ModuleOp> module(fused.clone());
+    DiagnosticText diagnostics(context, result.warnings);
+    if (failed(runPlanPhase(*module, options, target, dumpFolder(bucket))))
+      failInternal("{}the compiler failed on bucket '{}' for target '{}'", diagnostics.text, bucket.name, target);
+    return module;
+  }
+
   std::string irAtStop() {
     std::string text;
     for (const Model &model : models)
-      for (const Bucket &bucket : model.buckets)
-        text += printModule(*compileBucket(model, bucket));
+      for (const Bucket &bucket : model.buckets) {
+        OwningOpRef<ModuleOp> module = compileBucket(model, bucket);
+        if (*options.stopAfter == Phase::Planned)
+          module = planBucket(*module, bucket, options.targets.front());
+        text += printModule(*module);
+      }
     progress.done();
     return text;
   }
@@ -219,7 +241,9 @@ private:
   CorePackage compileCore() {
     CorePackage core;
     Report report(context);
-    OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
+    std::map<std::string, OwningOpRef<ModuleOp>> kernels; // by target
+    for (const std::string &target : options.targets)
+      kernels[target] = ModuleOp::create(UnknownLoc::get(&context));
     std::set<std::string> constants;
     std::optional<Plan> firstPlan;
     auto storeConstant = [&](std::span<const uint8_t> bytes) {
@@ -230,23 +254,34 @@ private:
     };
     for (const Model &model : models)
       for (const Bucket &bucket : model.buckets) {
-        OwningOpRef<ModuleOp> module = compileBucket(model, bucket, [&](Contract contract, ModuleOp at) { report.observe(contract, at); });
-        auto program = *module->getOps<plan::ProgramOp>().begin();
-        Plan plan = writePlanProgram(program, storeConstant);
-        describePinned(plan);
-        if (!firstPlan)
-          firstPlan = plan;
-        checkSamePorts("input", bucket.name, firstPlan->inputs, plan.inputs);
-        checkSamePorts("output", bucket.name, firstPlan->outputs, plan.outputs);
+        OwningOpRef<ModuleOp> fused = compileBucket(model, bucket, [&](Contract contract, ModuleOp at) { report.observe(contract, at); });
+        report.addBucket(bucket.name);
         core.manifest.buckets.push_back(describeBucket(bucket));
-        core.add(core.manifest.buckets.back().plan, writePlan(plan));
-        for (const PlanBuffer &buffer : plan.buffers)
-          if (buffer.space == Space::Weight)
-            core.weightNames.insert(buffer.name);
-        report.addBucket(bucket.name, *module, plan);
-        takeKernels(*module, *kernels);
+        for (const std::string &target : options.targets) {
+          OwningOpRef<ModuleOp> module = planBucket(*fused, bucket, target);
+          Plan plan = writePlanProgram(*module->getOps<plan::ProgramOp>().begin(), storeConstant);
+          describePinned(plan);
+          if (!firstPlan)
+            firstPlan = plan;
+          checkSamePorts("input", bucket.name, firstPlan->inputs, plan.inputs);
+          checkSamePorts("output", bucket.name, firstPlan->outputs, plan.outputs);
+          std::string member = planMember(bucket.name, target);
+          core.manifest.buckets.back().plans[target] = member;
+          core.add(member, writePlan(plan));
+          for (const PlanBuffer &buffer : plan.buffers)
+            if (buffer.space == Space::Weight)
+              core.weightNames.insert(buffer.name);
+          report.addPlan(target, *module, plan);
+          takeKernels(*module, *kernels[target]);
+        }
       }
-    emitKernels(*kernels, core, report);
+    for (const std::string &target : options.targets) {
+      report.addKernels(target, *kernels[target]);
+      if (std::optional<CudaArch> arch = parseCudaArch(target))
+        emitCudaKernels(target, *arch, *kernels[target], core, report);
+      else
+        emitHostKernels(*kernels[target], core);
+    }
     describeModel(core.manifest, *firstPlan);
     core.add("report.json", jsonText(report.toJson()) + "\n");
     return core;
@@ -273,8 +308,8 @@ private:
       }
   }
 
-  void emitKernels(ModuleOp kernels, CorePackage &core, Report &report) {
-    progress.step("emit kernels");
+  void emitHostKernels(ModuleOp kernels, CorePackage &core) {
+    progress.step("emit kernels for the host");
     DiagnosticText diagnostics(context, result.warnings);
     HostOptions hostOptions;
     hostOptions.cpu = options.hostCpu;
@@ -283,15 +318,47 @@ private:
       throw Error(ErrorKind::Input, diagnostics.text.empty() ? "the host target failed" : diagnostics.text.substr(0, diagnostics.text.size() - 1));
     core.manifest.targets.push_back({.name = "host", .object = "host/kernels.so", .triple = object->triple, .cpu = object->cpu});
     core.add("host/kernels.so", object->sharedObject);
-    report.addKernels(kernels);
     if (!options.dumpDirectory.empty())
       dumpKernels(kernels, options.dumpDirectory, hostOptions);
+  }
+
+  void emitCudaKernels(const std::string &target, const CudaArch &arch, ModuleOp kernels, CorePackage &core, Report &report) {
+    progress.step("emit kernels for " + target);
+    DiagnosticText diagnostics(context, result.warnings);
+    std::optional<Cache> cache;
+    CudaOptions cudaOptions;
+    if (options.useCache) {
+      cache.emplace();
+      cudaOptions.load = [&](const std::string &key) { return cache->load(key); };
+      cudaOptions.store = [&](const std::string &key, std::span<const uint8_t> bytes) { cache->store(key, bytes); };
+    }
+    FailureOr<CudaObject> object = emitCuda(kernels, arch, cudaOptions);
+    if (failed(object))
+      throw Error(ErrorKind::Input, diagnostics.text.empty() ? fmt::format("target '{}' failed", target) : diagnostics.text.substr(0, diagnostics.text.size() - 1));
+    std::string file = target + "/kernels.json";
+    core.manifest.targets.push_back({.name = target, .object = file, .triple = "", .cpu = ""});
+    nlohmann::json resources = nlohmann::json::array();
+    for (auto [image, kernel] : llvm::zip(object->file.kernels, object->kernels)) {
+      core.add(image.image, kernel.image);
+      core.add(fmt::format("{}/{}.cu", arch.name, kernel.name), kernel.source);
+      resources.push_back({{"name", kernel.name}, {"family", kernel.family}, {"registers", kernel.registers}, {"shared_bytes", kernel.sharedBytes + image.launch.sharedBytes},
+                           {"spill_bytes", kernel.spillBytes}, {"threads", image.launch.threads}, {"grid", image.launch.grid}, {"source", fmt::format("{}/{}.cu", arch.name, kernel.name)}});
+      if (kernel.spillBytes > 0)
+        result.warnings.push_back(fmt::format("kernel {} of {} spills {} bytes of registers", kernel.name, target, kernel.spillBytes));
+    }
+    core.add(file, writeKernelFile(object->file));
+    report.addResources(target, std::move(resources));
+    if (!options.dumpDirectory.empty())
+      dumpCudaKernels(*object, kernels, options.dumpDirectory + "/" + target);
+    if (cache)
+      for (std::string &warning : cache->takeWarnings())
+        result.warnings.push_back(std::move(warning));
   }
 
   //===-- Describe --------------------------------------------------------------------------------===//
 
   static ManifestBucket describeBucket(const Bucket &bucket) {
-    ManifestBucket result{.name = bucket.name, .symbols = {}, .plan = "buckets/" + bucket.name + "/plan.json"};
+    ManifestBucket result{.name = bucket.name, .symbols = {}, .plans = {}};
     for (const auto &[name, value] : bucket.symbols)
       if (const int64_t *number = std::get_if<int64_t>(&value))
         result.symbols[name] = *number;

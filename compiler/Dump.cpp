@@ -33,19 +33,36 @@ static void writeText(const std::filesystem::path &path, std::string_view text) 
   file.commit();
 }
 
+static std::filesystem::path kernelFolder(const std::string &directory, StringRef name) {
+  std::filesystem::path folder = std::filesystem::path(directory) / "kernels" / name.str();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    fail("--dump cannot create {}: {}", folder.string(), error.message());
+  return folder;
+}
+
+static void writeKernelIr(const std::filesystem::path &folder, plan::KernelOp kernel) {
+  std::string text;
+  llvm::raw_string_ostream(text) << kernel << "\n";
+  writeText(folder / "kernel.mlir", text);
+}
+
 void dumpKernels(ModuleOp kernels, const std::string &directory, const HostOptions &options) {
   for (plan::KernelOp kernel : kernels.getOps<plan::KernelOp>()) {
-    std::filesystem::path folder = std::filesystem::path(directory) / "kernels" / kernel.getSymName().str();
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error)
-      fail("--dump cannot create {}: {}", folder.string(), error.message());
-    std::string text;
-    llvm::raw_string_ostream(text) << kernel << "\n";
-    writeText(folder / "kernel.mlir", text);
+    std::filesystem::path folder = kernelFolder(directory, kernel.getSymName());
+    writeKernelIr(folder, kernel);
     FailureOr<std::string> ir = printHostKernel(kernel, options);
     if (succeeded(ir))
       writeText(folder / "kernel.ll", *ir);
+  }
+}
+
+void dumpCudaKernels(const CudaObject &object, ModuleOp kernels, const std::string &directory) {
+  for (const CudaKernel &kernel : object.kernels) {
+    std::filesystem::path folder = kernelFolder(directory, kernel.name);
+    writeKernelIr(folder, kernels.lookupSymbol<plan::KernelOp>(kernel.name));
+    writeText(folder / "kernel.cu", kernel.source);
   }
 }
 

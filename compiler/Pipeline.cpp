@@ -4,8 +4,10 @@
 // emission of kernels and the package after.
 #include "compiler/Pipeline.h"
 
+#include "codegen/cuda/CudaTarget.h"
 #include "codegen/templates/hopper/Catalogue.h"
 #include "passes/GroupKernels.h"
+#include "passes/LegalizeForCuda.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -23,7 +25,7 @@ static void simplify(OpPassManager &pm) {
 }
 
 /// Sizes were bound at import. What depends on constants only becomes data.
-static void buildSpecialise(OpPassManager &pm, const CompileOptions &) {
+static void buildSpecialise(OpPassManager &pm, const CompileOptions &, const std::string &) {
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createFoldConstants());
   pm.addNestedPass<func::FuncOp>(createMarkInvariant()); // what is the same in every denoising step
@@ -31,9 +33,14 @@ static void buildSpecialise(OpPassManager &pm, const CompileOptions &) {
 }
 
 /// One op = one launch, a library call, or a free view.
-static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
+static void buildFuse(OpPassManager &pm, const CompileOptions &options, const std::string &) {
   simplify(pm);
-  pm.addNestedPass<func::FuncOp>(createRecogniseNorms()); // one spelling for every RMSNorm
+  bool keepRoundings = options.numerics == Numerics::Eager;
+  pm.addNestedPass<func::FuncOp>(createConvToMatmul()); // patch embedding is a product
+  pm.addNestedPass<func::FuncOp>(createRecogniseNorms({.keepRoundings = keepRoundings})); // one spelling for every norm
+  pm.addNestedPass<func::FuncOp>(createRecogniseAttention({.keepRoundings = keepRoundings})); // and every attention
+  pm.addNestedPass<func::FuncOp>(createSimplifyAttention());
+  simplify(pm);
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // chains: one pass over memory
@@ -43,12 +50,18 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   pm.addNestedPass<func::FuncOp>(createMarkInvariant());
 }
 
-/// Buffers at fixed offsets, launches in order.
-static void buildPlan(OpPassManager &pm, const CompileOptions &options) {
-  pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
-  simplify(pm);
-  pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // bias and casts join the maps beside them
-  pm.addPass(createLowerToPlan());
+/// Buffers at fixed offsets, launches in order; what runs as one launch is the target's to say.
+static void buildPlan(OpPassManager &pm, const CompileOptions &options, const std::string &target) {
+  if (std::optional<CudaArch> arch = parseCudaArch(target)) {
+    pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(cudaTargetKernels(*arch))); // one operation = one launch
+    simplify(pm);
+    pm.addPass(createLowerToPlan({.device = true}));
+  } else {
+    pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
+    simplify(pm);
+    pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // bias and casts join the maps beside them
+    pm.addPass(createLowerToPlan());
+  }
   pm.addPass(createPlanMemory());
 }
 
@@ -61,20 +74,24 @@ ArrayRef<PhaseSteps> pipelinePhases() {
   return phases;
 }
 
+/// One phase, with its contract checked behind it.
+static LogicalResult runPhase(const PhaseSteps &steps, ModuleOp module, const CompileOptions &options, const std::string &target, const std::string &dumpFolder) {
+  PassManager pm(module.getContext());
+  if (!dumpFolder.empty()) {
+    std::filesystem::create_directories(dumpFolder);
+    pm.enableIRPrintingToFileTree([](Pass *, Operation *) { return false; }, [](Pass *, Operation *) { return true; }, true, false, false, dumpFolder);
+  }
+  steps.build(pm, options, target);
+  return success(succeeded(pm.run(module)) && succeeded(verifyContract(module, steps.contract)));
+}
+
 LogicalResult runPipeline(ModuleOp module, const CompileOptions &options, const std::string &dumpFolder, const PhaseObserver &observe) {
   if (failed(verifyContract(module, Contract::Imported)))
     return failure();
   for (const PhaseSteps &steps : pipelinePhases()) {
-    if (options.stopAfter && *options.stopAfter < steps.phase)
+    if (steps.phase == Phase::Planned || (options.stopAfter && *options.stopAfter < steps.phase))
       break;
-    PassManager pm(module.getContext());
-    if (!dumpFolder.empty()) {
-      std::filesystem::create_directories(dumpFolder + "/" + std::string(nameOf(steps.contract)));
-      pm.enableIRPrintingToFileTree([](Pass *, Operation *) { return false; }, [](Pass *, Operation *) { return true; }, true, false, false,
-                                    dumpFolder + "/" + std::string(nameOf(steps.contract)));
-    }
-    steps.build(pm, options);
-    if (failed(pm.run(module)) || failed(verifyContract(module, steps.contract)))
+    if (failed(runPhase(steps, module, options, "", dumpFolder.empty() ? "" : dumpFolder + "/" + std::string(nameOf(steps.contract)))))
       return failure();
     if (observe)
       observe(steps.contract, module);
@@ -82,31 +99,39 @@ LogicalResult runPipeline(ModuleOp module, const CompileOptions &options, const 
   return success();
 }
 
+LogicalResult runPlanPhase(ModuleOp module, const CompileOptions &options, const std::string &target, const std::string &dumpFolder) {
+  return runPhase(pipelinePhases().back(), module, options, target, dumpFolder.empty() ? "" : dumpFolder + "/" + target);
+}
+
 /// Summaries come from the pass registry, which nothing else needs.
 static void registerForListing() {
+  registerConvToMatmul();
   registerFoldConstants();
   registerFuseMaps();
   registerLegalizeForHost();
   registerLowerToPlan();
   registerMarkInvariant();
   registerPlanMemory();
+  registerRecogniseAttention();
   registerRecogniseNorms();
+  registerSimplifyAttention();
   registerSinkConcats();
   registerCanonicalizerPass();
   registerCSEPass();
+  registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
   registerPass([] { return createGroupKernels(std::make_shared<const Catalogue>(hopperCatalogue())); });
 }
 
 std::string describePipeline() {
   registerForListing();
   std::string text = "import\n  reads the .pt2, binds symbolic sizes, builds dit IR; then holds: imported\n";
-  for (const PhaseSteps &steps : pipelinePhases()) {
+  auto describe = [&](const PhaseSteps &steps, const std::string &target, const std::string &title) {
     OpPassManager pm;
-    steps.build(pm, CompileOptions());
+    steps.build(pm, CompileOptions(), target);
     std::string pipeline;
     llvm::raw_string_ostream stream(pipeline);
     pm.printAsTextualPipeline(stream);
-    text += fmt::format("{}\n", nameOf(steps.contract));
+    text += title + "\n";
     // "any(func.func(canonicalize{...},cse))": the names between the punctuation that are passes
     SmallVector<StringRef> words;
     for (StringRef rest = pipeline; !rest.empty();) {
@@ -118,6 +143,15 @@ std::string describePipeline() {
     for (StringRef word : words)
       if (const PassInfo *info = PassInfo::lookup(word))
         text += fmt::format("  {}: {}\n", word.str(), info->getPassDescription().str());
+  };
+  for (const PhaseSteps &steps : pipelinePhases()) {
+    std::string name(nameOf(steps.contract));
+    if (steps.phase != Phase::Planned) {
+      describe(steps, "", name);
+      continue;
+    }
+    describe(steps, "host", name + ", for the host");
+    describe(steps, "sm_90a", name + ", for CUDA");
   }
   return text;
 }

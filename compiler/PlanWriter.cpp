@@ -134,6 +134,8 @@ private:
     gemm.a = writeOperand(op.getA());
     gemm.b = writeOperand(op.getB());
     gemm.c = writeOperand(op.getC());
+    if (op.getBias())
+      gemm.bias = pointer(op.getBias());
     return gemm;
   }
 

@@ -31,6 +31,10 @@ ClusterGraph::ClusterGraph(Block &block, const Catalogue &catalogue) : block(blo
     clusters.push_back({templateFor(&op, catalogue), {&op}, {&op}, {&op}});
   }
   position[block.getTerminator()] = next;
+  crossings.resize(next + 1, 0);
+  extents.resize(clusters.size(), {0, -1, -1});
+  for (Id id = 0; id < static_cast<Id>(clusters.size()); ++id)
+    updateExtent(id);
 }
 
 ClusterGraph::Id ClusterGraph::clusterOf(Operation *op) const {
@@ -85,15 +89,44 @@ SmallVector<ClusterGraph::Id> ClusterGraph::successors(Id id) const {
   return next.takeVector();
 }
 
-/// Depth-first search. A merged cluster has operations from far apart, so positions in the program bound nothing.
+ClusterGraph::Extent ClusterGraph::extentOf(Id id) const {
+  const Cluster &cluster = clusters[id];
+  if (cluster.ops.empty())
+    return {0, -1, -1};
+  Extent extent{positionOf(cluster.ops.front()), positionOf(cluster.ops.back()), -1};
+  for (Operation *op : cluster.ops)
+    for (Value operand : op->getOperands())
+      if (Operation *def = operand.getDefiningOp(); def && clusterOf(def) != kNone && clusterOf(def) != id)
+        extent.lastNeeded = std::max(extent.lastNeeded, positionOf(def));
+  return extent;
+}
+
+void ClusterGraph::addToCrossings(const Extent &extent, int count) {
+  for (int p = extent.first; p < extent.lastNeeded; ++p)
+    crossings[p] += count;
+}
+
+void ClusterGraph::updateExtent(Id id) {
+  addToCrossings(extents[id], -1);
+  extents[id] = extentOf(id);
+  addToCrossings(extents[id], 1);
+}
+
+/// Depth-first search up to the first position behind `to` from which nothing leads back. A merged cluster may have
+/// operations from far apart, so its own position bounds nothing.
 bool ClusterGraph::reaches(Id from, Id to, bool directEdgeCounts) const {
+  int horizon = extents[to].last;
+  while (crossings[horizon] != 0)
+    ++horizon;
+  if (extents[from].first > horizon)
+    return false;
   llvm::SmallDenseSet<Id, 32> seen;
   SmallVector<Id> stack;
   for (Id next : successors(from)) {
     if (next == to) {
       if (directEdgeCounts)
         return true;
-    } else if (seen.insert(next).second) {
+    } else if (extents[next].first <= horizon && seen.insert(next).second) {
       stack.push_back(next);
     }
   }
@@ -101,7 +134,7 @@ bool ClusterGraph::reaches(Id from, Id to, bool directEdgeCounts) const {
     for (Id next : successors(stack.pop_back_val())) {
       if (next == to)
         return true;
-      if (next != from && seen.insert(next).second)
+      if (next != from && extents[next].first <= horizon && seen.insert(next).second)
         stack.push_back(next);
     }
   return false;
@@ -125,18 +158,39 @@ void ClusterGraph::merge(Id into, Id from) {
     owner[op] = into;
   target.ops.append(source.ops);
   target.members.insert(source.ops.begin(), source.ops.end());
-  llvm::sort(target.ops, [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
+  auto before = [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); };
+  std::inplace_merge(target.ops.begin(), target.ops.end() - source.ops.size(), target.ops.end(), before);
   if (source.kernel == target.kernel)
     target.anchors.append(source.anchors);
   source = {};
+  updateExtent(from);
+  updateExtent(into);
+}
+
+void ClusterGraph::mergeCopy(Id id, Operation *op) {
+  OpBuilder builder(op);
+  Operation *copy = builder.clone(*op);
+  position[copy] = positionOf(op);
+  owner[copy] = id;
+  for (auto [from, to] : llvm::zip(op->getResults(), copy->getResults()))
+    from.replaceUsesWithIf(to, [&](OpOperand &use) { return clusterOf(use.getOwner()) == id; });
+  Cluster &cluster = clusters[id];
+  cluster.ops.push_back(copy);
+  cluster.members.insert(copy);
+  llvm::sort(cluster.ops, [&](Operation *a, Operation *b) { return positionOf(a) < positionOf(b); });
+  updateExtent(id);
 }
 
 void ClusterGraph::release(Operation *op) {
-  Cluster &old = clusters[clusterOf(op)];
+  Id from = clusterOf(op), id = clusters.size();
+  Cluster &old = clusters[from];
   llvm::erase(old.ops, op);
   old.members.erase(op);
-  owner[op] = clusters.size();
+  owner[op] = id;
   clusters.push_back({nullptr, {op}, {op}, {op}});
+  extents.push_back({0, -1, -1});
+  updateExtent(from);
+  updateExtent(id);
 }
 
 //===-- Back to IR --------------------------------------------------------------------------------===//

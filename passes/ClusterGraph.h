@@ -44,6 +44,8 @@ public:
   /// Moves the operations of `from` into `into`, which keeps its kernel.
   void merge(Id into, Id from);
 
+  /// Computes a second time what `op` computes, in the cluster `id`, which reads the copy from now on.
+  void mergeCopy(Id id, mlir::Operation *op);
   /// Makes an operation a cluster of its own again, without a kernel.
   void release(mlir::Operation *op);
   /// Declares that a cluster needs no launch.
@@ -54,7 +56,16 @@ public:
   mlir::LogicalResult materialise();
 
 private:
+  /// Where the operations of a cluster stand in the program.
+  struct Extent {
+    int first, last;
+    int lastNeeded; ///< the last operation of another cluster that it reads; -1 for none
+  };
+
   bool reaches(Id from, Id to, bool directEdgeCounts) const;
+  Extent extentOf(Id id) const;
+  void updateExtent(Id id);
+  void addToCrossings(const Extent &extent, int count);
   llvm::SmallVector<Id> successors(Id id) const;
   std::vector<Id> topologicalOrder() const;
   void build(Id id, mlir::OpBuilder &builder, llvm::DenseMap<mlir::Value, mlir::Value> &replaced);
@@ -63,6 +74,10 @@ private:
   std::vector<Cluster> clusters;
   llvm::DenseMap<mlir::Operation *, Id> owner;
   llvm::DenseMap<mlir::Operation *, int> position;
+  std::vector<Extent> extents;
+  /// For each position p the clusters that have an operation at or before p and read one behind p. Where there is none,
+  /// no path leads from behind p back to p, which keeps searches within a block of the model.
+  std::vector<int> crossings;
 };
 
 } // namespace ditc

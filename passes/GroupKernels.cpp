@@ -4,7 +4,8 @@
 // as a kernel of its own; kernels then grow as far as the catalogue's templates say yes:
 //
 //   1. products of one input join side by side (Q, K, V; gate and up; modulations of all blocks),
-//   2. what feeds a kernel joins it (concats as ranges, head layouts, the SiLU before modulations),
+//   2. what feeds a kernel joins it (concats as ranges, head layouts, the SiLU before modulations); what others read
+//      as well is computed again where the template's cost model says that this is cheaper than to load it,
 //   3. what reads a kernel joins its epilogue (bias, activation, gates, residual, QK-norm, RoPE),
 //   4. chains of norms and maps become one pass over the rows,
 //   5. kernels of two streams with the same code (image and text tokens) become one launch,
@@ -44,6 +45,8 @@
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace ditc {
@@ -67,7 +70,7 @@ public:
       forEach(family, [&](Id id) { growProducers(id); });
     for (StringRef family : {"gemm", "gemv", "attention", "conv", "rowwise"})
       forEach(family, [&](Id id) { growReaders(id); });
-    for (StringRef family : {"gemv", "gemm", "rowwise", "layout"})
+    for (StringRef family : {"gemv", "gemm", "rowwise", "layout", "attention", "conv"})
       joinStreams(family);
     placeConcats();
     emitRemarks();
@@ -130,8 +133,14 @@ private:
           if (graph.cluster(ids[i]).ops.empty() || graph.cluster(ids[j]).ops.empty())
             continue;
           ++tried;
-          if (!graph.cluster(ids[i]).kernel->acceptsTogether(graph.cluster(ids[i]), graph.cluster(ids[j])) || graph.dependent(ids[i], ids[j]))
+          Verdict verdict = graph.cluster(ids[i]).kernel->acceptsTogether(graph.cluster(ids[i]), graph.cluster(ids[j]));
+          if (graph.dependent(ids[i], ids[j]))
             continue;
+          if (!verdict) {
+            if (verdict.reason != Reason::NoSlot) // a template that never joins two kernels needs no telling
+              strangers.push_back({ids[i], ids[j], verdict});
+            continue;
+          }
           graph.merge(ids[i], ids[j]);
           tried = 0;
         }
@@ -150,37 +159,53 @@ private:
       for (Value input : graph.inputsOf(id)) {
         Operation *producer = input.getDefiningOp();
         Id other = producer ? graph.clusterOf(producer) : ClusterGraph::kNone;
-        if (other == ClusterGraph::kNone || !isTakeable(other) || !onlyReadBy(producer, id))
+        if (other == ClusterGraph::kNone || !isTakeable(other) || !acceptsFeeding(id, producer))
           continue;
-        const Cluster &cluster = graph.cluster(id);
-        if (!cluster.kernel->acceptsProducer(cluster, producer))
+        if (otherReaders(producer, id) == 0)
+          graph.merge(id, other); // it is read here alone, so nothing else leads back
+        else if (!dit::isViewOp(producer)) // a view that others read stays free
+          graph.mergeCopy(id, producer);
+        else
           continue;
-        graph.merge(id, other); // it is read here alone, so nothing else leads back
         changed = true;
         break;
       }
     }
   }
 
-  bool onlyReadBy(Operation *producer, Id id) const {
-    return llvm::all_of(producer->getUsers(), [&](Operation *user) { return graph.clusterOf(user) == id; });
+  /// May the kernel `id`, which reads `producer`, compute it?
+  Verdict acceptsFeeding(Id id, Operation *producer) const {
+    const Cluster &cluster = graph.cluster(id);
+    unsigned others = otherReaders(producer, id);
+    return others == 0 ? cluster.kernel->acceptsProducer(cluster, producer) : cluster.kernel->acceptsCopy(cluster, producer, others);
   }
 
+  /// Kernels beside `id` that read `producer`.
+  unsigned otherReaders(Operation *producer, Id id) const {
+    llvm::SmallDenseSet<Id, 4> readers;
+    for (Operation *user : producer->getUsers())
+      if (Id reader = graph.clusterOf(user); reader != id)
+        readers.insert(reader);
+    return readers.size();
+  }
+
+  /// Readers are asked in program order. What was refused is asked again when something that it reads has joined.
   void growReaders(Id id) {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      for (Operation *reader : graph.readersOf(id)) {
-        Id other = graph.clusterOf(reader);
-        if (other == ClusterGraph::kNone || !isTakeable(other))
-          continue;
-        const Cluster &cluster = graph.cluster(id);
-        if (!cluster.kernel->acceptsReader(cluster, reader) || graph.wouldCycleWithReader(id, other))
-          continue;
-        graph.merge(id, other);
-        changed = true;
-        break;
-      }
+    std::map<int, Operation *> pending;
+    for (Operation *reader : graph.readersOf(id))
+      pending[graph.positionOf(reader)] = reader;
+    while (!pending.empty()) {
+      Operation *reader = pending.begin()->second;
+      pending.erase(pending.begin());
+      Id other = graph.clusterOf(reader);
+      if (other == id || other == ClusterGraph::kNone || !isTakeable(other))
+        continue;
+      const Cluster &cluster = graph.cluster(id);
+      if (!cluster.kernel->acceptsReader(cluster, reader) || graph.wouldCycleWithReader(id, other))
+        continue;
+      graph.merge(id, other);
+      for (Operation *next : reader->getUsers())
+        pending[graph.positionOf(next)] = next;
     }
     trimViews(id);
   }
@@ -236,67 +261,99 @@ private:
 
   static std::string pathOf(Location loc) { return writeNodeName(nameOf(loc)); }
 
-  /// The operation that reads `value` behind free views.
-  void forEachReadingKernel(Value value, llvm::function_ref<void(Operation *)> action) const {
+  using Path = SmallVector<Operation *, 4>;
+
+  /// The operations of kernels that read `value`, each with the free views on the way.
+  void forEachReadingKernel(Value value, Path &views, llvm::function_ref<void(Operation *, const Path &)> action) const {
     for (Operation *user : value.getUsers()) {
       Id id = graph.clusterOf(user);
       if (id == ClusterGraph::kNone)
         continue;
-      if (graph.cluster(id).kernel)
-        action(user);
-      else
-        for (Value result : user->getResults())
-          forEachReadingKernel(result, action);
+      if (graph.cluster(id).kernel) {
+        action(user, views);
+        continue;
+      }
+      views.push_back(user);
+      for (Value result : user->getResults())
+        forEachReadingKernel(result, views, action);
+      views.pop_back();
     }
   }
 
-  Verdict whyApart(Id id, Operation *reader) const {
-    const Cluster &cluster = graph.cluster(id);
-    Id other = graph.clusterOf(reader);
-    if (Verdict verdict = cluster.kernel->acceptsReader(cluster, reader); !verdict)
+  /// What is in the way: that the reader needs all of the value, a view between the two, what computing it again costs,
+  /// or what the reader does.
+  Verdict whyApart(Id id, Operation *reader, const Path &views) const {
+    Verdict verdict = views.empty() ? graph.cluster(id).kernel->acceptsReader(graph.cluster(id), reader) : whyApartBehind(id, reader, views);
+    if (views.empty() && isTakeable(id))
+      if (Verdict feeding = acceptsFeeding(graph.clusterOf(reader), graph.cluster(id).ops.front()); feeding.reason == Reason::RecomputeTooDear)
+        return feeding;
+    if (!verdict)
       return verdict;
-    if (graph.wouldCycle(id, other))
-      return {Reason::WouldCycle, reader->getOperand(0)};
-    return {Reason::AlreadyFused, reader->getOperand(0)};
+    return {graph.wouldCycle(id, graph.clusterOf(reader)) ? Reason::WouldCycle : Reason::AlreadyFused, reader->getOperand(0)};
+  }
+
+  Verdict whyApartBehind(Id id, Operation *reader, const Path &views) const {
+    Cluster cluster = graph.cluster(id);
+    if (Verdict verdict = cluster.kernel->acceptsReader(cluster, reader); verdict.reason == Reason::NeedsWholeInput)
+      return verdict;
+    for (Operation *view : views) {
+      if (Verdict verdict = cluster.kernel->acceptsReader(cluster, view); !verdict)
+        return verdict;
+      cluster.ops.push_back(view);
+      cluster.members.insert(view);
+    }
+    return cluster.kernel->acceptsReader(cluster, reader);
   }
 
   void emitRemarks() const {
     for (Id id : graph.kernels()) {
-      const Cluster &cluster = graph.cluster(id);
       emitPassed(id);
       llvm::SmallDenseSet<std::pair<Value, Id>, 8> told;
+      Path views;
       for (Value result : graph.resultsOf(id))
-        forEachReadingKernel(result, [&](Operation *reader) {
+        forEachReadingKernel(result, views, [&](Operation *reader, const Path &path) {
           Id other = graph.clusterOf(reader);
-          if (other == id || !told.insert({result, other}).second)
-            return;
-          Verdict verdict = whyApart(id, reader);
-          std::string operand = verdict.operand ? pathOf(verdict.operand.getLoc()) : "";
-          double bytes = dit::tensorBytes(cast<RankedTensorType>(result.getType()));
-          remark::missed(reader->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
-              << remark::reason("{0}", StringRef(nameOf(verdict.reason))) << remark::metric("Kernel", cluster.kernel->family()) << remark::metric("Producer", pathOf(result.getLoc()))
-              << remark::metric("Reader", pathOf(reader->getLoc())) << remark::metric("ReaderKernel", graph.cluster(other).kernel->family()) << remark::metric("Operand", operand)
-              << remark::metric("Bytes", bytes);
+          if (other != id && told.insert({result, other}).second)
+            emitMissed(id, result, other, reader, whyApart(id, reader, path), dit::tensorBytes(cast<RankedTensorType>(result.getType())), "reads");
         });
     }
+    for (const Strangers &pair : strangers)
+      if (graph.cluster(pair.first).kernel && graph.cluster(pair.second).kernel) // not merged elsewhere, nor made free
+        emitMissed(pair.first, graph.cluster(pair.first).anchors.front()->getResult(0), pair.second, graph.cluster(pair.second).anchors.front(), pair.verdict, 0, "beside");
+  }
+
+  /// `relation`: the reader "reads" the value, or could run "beside" the kernel that makes it.
+  void emitMissed(Id id, Value value, Id other, Operation *reader, const Verdict &verdict, int64_t bytes, StringRef relation) const {
+    std::string operand = verdict.operand ? pathOf(verdict.operand.getLoc()) : "";
+    remark::missed(reader->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
+        << remark::reason("{0}", StringRef(nameOf(verdict.reason))) << remark::metric("Kernel", graph.cluster(id).kernel->family()) << remark::metric("Producer", pathOf(value.getLoc()))
+        << remark::metric("Reader", pathOf(reader->getLoc())) << remark::metric("ReaderKernel", graph.cluster(other).kernel->family()) << remark::metric("Operand", operand)
+        << remark::metric("Relation", relation) << remark::metric("Bytes", bytes);
   }
 
   void emitPassed(Id id) const {
     const Cluster &cluster = graph.cluster(id);
     if (cluster.ops.size() < 2)
       return;
-    double saved = 0; // every value that stays inside is neither written nor read
+    int64_t saved = 0; // every value that stays inside is neither written nor read
     for (Operation *op : cluster.ops)
       for (Value result : op->getResults())
         if (!dit::isViewOp(op) && !readOutside(result, id))
-          saved += 2.0 * dit::tensorBytes(cast<RankedTensorType>(result.getType()));
+          saved += 2 * dit::tensorBytes(cast<RankedTensorType>(result.getType()));
     remark::passed(cluster.anchors.front()->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
         << remark::metric("Kernel", cluster.kernel->family()) << remark::metric("Anchor", pathOf(cluster.anchors.front()->getLoc())) << remark::metric("Ops", cluster.ops.size())
         << remark::metric("BytesSaved", saved);
   }
 
+  /// Kernels of equal code that were not allowed to be one launch.
+  struct Strangers {
+    Id first, second;
+    Verdict verdict;
+  };
+
   StringRef functionName;
   ClusterGraph graph;
+  SmallVector<Strangers> strangers;
 };
 
 class GroupKernels : public impl::GroupKernelsBase<GroupKernels> {

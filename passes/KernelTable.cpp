@@ -63,10 +63,12 @@ KernelTable::KernelTable(ModuleOp module) : module(module) {
     known.insert(kernel.getSymNameAttr());
 }
 
-static void buildIdentityBody(OpBuilder &b, Location loc, Region &region, Type from, Type to) {
+/// A copy: of scalars for a map, of tensors for a rowwise kernel.
+static void buildIdentityBody(OpBuilder &b, Location loc, Region &region, bool rowwise, MemRefType from, MemRefType to) {
   Block *body = b.createBlock(&region);
-  Value value = body->addArgument(dit::computeType(from), loc);
-  assert(dit::computeType(from) == dit::computeType(to) && "an identity kernel copies; casts are maps");
+  assert(from.getElementType() == to.getElementType() && "an identity kernel copies; casts are maps");
+  Type type = rowwise ? Type(RankedTensorType::get(from.getShape(), from.getElementType())) : dit::computeType(from.getElementType());
+  Value value = body->addArgument(type, loc);
   dit::YieldOp::create(b, loc, value);
 }
 
@@ -82,7 +84,7 @@ FlatSymbolRefAttr KernelTable::get(Location loc, const KernelSpec &spec, ArrayRe
     IRMapping mapping;
     spec.body->cloneInto(&kernel.getBody(), mapping);
   } else if (spec.identity) {
-    buildIdentityBody(b, loc, kernel.getBody(), types.front().getElementType(), types.back().getElementType());
+    buildIdentityBody(b, loc, kernel.getBody(), spec.family == "rowwise", types.front(), types.back());
   }
 
   std::string text;

@@ -31,11 +31,17 @@
 //     %q = math.exp %p : f32
 //     dit.yield %q : f32
 //   }
+//
+// For a device (option `device`) a fusion is one launch, and a result is written where it is wanted: in the order of
+// dimensions that its reader permutes it to, or into its place in a concat. Its kernels are told which alignment each
+// argument has.
 #include "passes/KernelTable.h"
 #include "passes/Passes.h"
 #include "passes/Strided.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -47,6 +53,9 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// What the memory of inputs, outputs, weights and the arena is aligned to, in bytes: the widest load of a device.
+constexpr int64_t kBufferAlignment = 16;
+
 /// What a buffer is bound to, by space.
 struct BufferInfo {
   std::optional<unsigned> index = {};
@@ -56,7 +65,7 @@ struct BufferInfo {
 
 class FunctionLowering {
 public:
-  FunctionLowering(func::FuncOp function, KernelTable &kernels) : function(function), kernels(kernels), b(function) {}
+  FunctionLowering(func::FuncOp function, KernelTable &kernels, bool device) : function(function), kernels(kernels), device(device), b(function) {}
 
   void run() {
     createProgram();
@@ -109,12 +118,12 @@ private:
     return plan::ViewOp::create(b, loc, type, source);
   }
 
-  /// The value whose elements, in order, `value` has: behind reshapes, and inside fusions.
-  static Value computedValue(Value value) {
+  /// The value whose elements, in order, `value` has: behind reshapes, and inside fusions that run one by one.
+  Value computedValue(Value value) const {
     while (Operation *def = value.getDefiningOp()) {
       if (auto view = dyn_cast<dit::ViewOp>(def))
         value = view.getInput();
-      else if (auto fusion = dyn_cast<dit::FusionOp>(def))
+      else if (auto fusion = dyn_cast<dit::FusionOp>(def); fusion && !device)
         value = fusion.getBodyBlock().getTerminator()->getOperand(cast<OpResult>(value).getResultNumber());
       else
         break;
@@ -161,30 +170,109 @@ private:
       return createBuffer(loc, tensorType(tensor), plan::Space::Prepared);
     if (Value destination = destinations.lookup(tensor))
       return destination;
+    if (device)
+      if (Value destination = placeForReader(loc, tensor))
+        return destination;
     return createBuffer(loc, tensorType(tensor), plan::Space::Arena);
+  }
+
+  /// Memory for `tensor` as its reader wants it to lie: the place in a concat, or the dense layout of a permuted view.
+  /// Null when no reader has such a wish.
+  Value placeForReader(Location loc, Value tensor) {
+    if (Value known = memory.lookup(tensor))
+      return known;
+    for (OpOperand &use : tensor.getUses())
+      if (auto concat = dyn_cast<dit::ConcatOp>(use.getOwner()))
+        if (Value place = placeInConcat(concat, use.getOperandNumber()))
+          return place;
+    if (!tensor.hasOneUse() || !isa<dit::ViewOp, dit::PermuteOp>(*tensor.user_begin()))
+      return {};
+    Operation *view = *tensor.user_begin();
+    Value result = view->getResult(0);
+    Value place = destinations.lookup(result);
+    if (!place)
+      place = placeForReader(loc, result);
+    bool wanted = place || isa<dit::PermuteOp>(view);
+    if (!wanted)
+      return {};
+    if (!place)
+      place = createBuffer(loc, tensorType(result), plan::Space::Arena);
+    std::optional<plan::Layout> layout = layoutBefore(view, plan::layoutOf(cast<MemRefType>(place.getType())));
+    return layout ? createView(loc, place, tensorType(tensor).getShape(), *layout) : Value();
+  }
+
+  /// The layout of a view's input, given that of its result.
+  static std::optional<plan::Layout> layoutBefore(Operation *view, const plan::Layout &layout) {
+    ArrayRef<int64_t> from = tensorType(view->getOperand(0)).getShape(), to = tensorType(view->getResult(0)).getShape();
+    auto permute = dyn_cast<dit::PermuteOp>(view);
+    if (!permute)
+      return reshapeLayout(to, layout, from);
+    plan::Layout result{SmallVector<int64_t>(from.size()), layout.offset};
+    for (auto [i, dim] : llvm::enumerate(permute.getPermutation()))
+      result.strides[dim] = layout.strides[i];
+    return result;
+  }
+
+  /// The slice of the concat's memory that operand `index` takes; null for parts that are known early.
+  Value placeInConcat(dit::ConcatOp concat, unsigned index) {
+    if (llvm::count(concat.getInputs(), concat.getInputs()[index]) > 1)
+      return {};
+    Value &whole = concatMemory[concat];
+    if (!whole)
+      whole = destinations.lookup(concat.getResult());
+    if (!whole)
+      whole = placeForReader(concat.getLoc(), concat.getResult());
+    if (!whole)
+      whole = createConcatBuffer(concat);
+    plan::Layout layout = plan::layoutOf(cast<MemRefType>(whole.getType()));
+    for (Value input : concat.getInputs().take_front(index))
+      layout.offset += layout.strides[concat.getAxis()] * tensorType(input).getDimSize(concat.getAxis());
+    return createView(concat.getLoc(), whole, tensorType(concat.getInputs()[index]).getShape(), layout);
   }
 
   void setPhase(bool prepared) { b.setInsertionPointToEnd(prepared ? prepareBlock : stepBlock); }
 
-  void launch(Location loc, const KernelSpec &spec, ArrayRef<Value> args, bool prepared) {
+  void launch(Location loc, KernelSpec spec, ArrayRef<Value> args, bool prepared) {
     for (Value arg : args)
       if (cast<MemRefType>(arg.getType()).getNumElements() == 0 && llvm::is_contained(ArrayRef(args).take_back(spec.outputs), arg))
         return; // nothing to write
     SmallVector<MemRefType> types;
     for (Value arg : args)
       types.push_back(plan::withoutOffset(cast<MemRefType>(arg.getType())));
+    if (device)
+      spec.config = withAlignments(spec.config, args);
     FlatSymbolRefAttr kernel = kernels.get(loc, spec, types);
     setPhase(prepared);
     plan::LaunchOp::create(b, loc, kernel, args);
   }
 
+  /// Every buffer starts on a multiple of kBufferAlignment; the offset of a view may lower that.
+  DictionaryAttr withAlignments(DictionaryAttr config, ArrayRef<Value> args) {
+    SmallVector<int64_t> alignments;
+    for (Value arg : args) {
+      auto type = cast<MemRefType>(arg.getType());
+      alignments.push_back(std::gcd(kBufferAlignment, plan::layoutOf(type).offset * dit::elementBytes(type.getElementType())));
+    }
+    NamedAttrList list(config ? config : b.getDictionaryAttr({}));
+    list.set("alignments", b.getDenseI64ArrayAttr(alignments));
+    return list.getDictionary(b.getContext());
+  }
+
   void launchIdentity(Location loc, Value source, Value target, bool prepared) {
-    launch(loc, {.family = "map", .identity = true}, {source, target}, prepared);
+    launch(loc, {.family = device ? "rowwise" : "map", .identity = true}, {source, target}, prepared);
   }
 
   /// A dense copy, made once however often it is asked for (Q, K and V read one input). Buffers hold one tensor
   /// each, so what was copied does not change.
   Value makeContiguous(Location loc, Value source) {
+    auto type = cast<MemRefType>(source.getType());
+    if (plan::isContiguous(type))
+      return source;
+    return makeDense(loc, source);
+  }
+
+  /// The copy, even of what is contiguous.
+  Value makeDense(Location loc, Value source) {
     auto type = cast<MemRefType>(source.getType());
     Value &copy = denseCopies[{plan::rootBuffer(source), type}];
     if (copy)
@@ -200,13 +288,35 @@ private:
     SmallVector<Value> args;
     for (Value operand : op->getOperands())
       args.push_back(memory.lookup(operand));
-    bool prepared = llvm::all_of(args, isStable);
+    bool prepared = llvm::all_of(args, isStable), forTensorCopies = spec.family == "gemm";
+    if (forTensorCopies)
+      for (Value &arg : args)
+        if (!liesForTensorCopies(arg))
+          arg = makeDense(op->getLoc(), arg);
     for (Value result : op->getResults()) {
-      memory[result] = allocate(op->getLoc(), result, prepared);
-      args.push_back(memory[result]);
+      Value place = allocate(op->getLoc(), result, prepared);
+      if (forTensorCopies && !liesForTensorCopies(place))
+        place = createBuffer(op->getLoc(), tensorType(result), prepared ? plan::Space::Prepared : plan::Space::Arena);
+      memory[result] = place;
+      args.push_back(place);
     }
     spec.outputs = op->getNumResults();
     launch(op->getLoc(), spec, args, prepared);
+  }
+
+  /// Rows are dense and everything starts on 16 bytes, as the copy engine of a GPU wants it.
+  static bool liesForTensorCopies(Value memref) {
+    auto type = cast<MemRefType>(memref.getType());
+    plan::Layout layout = plan::layoutOf(type);
+    int64_t unit = std::max<int64_t>(kBufferAlignment / dit::elementBytes(type.getElementType()), 1);
+    if (layout.offset % unit != 0)
+      return false;
+    for (auto [i, size] : llvm::enumerate(type.getShape())) {
+      bool isLast = i + 1 == type.getShape().size();
+      if (size > 1 && (isLast ? layout.strides[i] != 1 : layout.strides[i] == 0 || layout.strides[i] % unit != 0))
+        return false;
+    }
+    return true;
   }
 
   //===-- Operations ------------------------------------------------------------------------------===//
@@ -223,8 +333,10 @@ private:
         .Default([&](Operation *) { lowerToLaunch(op, kernelSpecOf(op)); });
   }
 
-  /// This target has no kernel for whole fusions: the body's operations run one by one.
+  /// Where the target has no kernel for whole fusions the body's operations run one by one.
   void lowerFusion(dit::FusionOp op) {
+    if (device)
+      return lowerToLaunch(op, {.family = op.getFamily(), .body = &op.getBody()});
     for (auto [argument, input] : llvm::zip(op.getBodyBlock().getArguments(), op.getInputs()))
       memory[argument] = memory.lookup(input);
     for (Operation &inner : op.getBodyBlock().without_terminator())
@@ -243,17 +355,44 @@ private:
     memory[op->getResult(0)] = createView(op->getLoc(), source, tensorType(op->getResult(0)).getShape(), *layout);
   }
 
+  /// Parts that all come permuted alike (tokens and heads change places) are joined in the order they had before.
+  Value createConcatBuffer(dit::ConcatOp concat) {
+    auto first = concat.getInputs().front().getDefiningOp<dit::PermuteOp>();
+    bool alike = first && llvm::all_of(concat.getInputs(), [&](Value input) {
+      auto permute = input.getDefiningOp<dit::PermuteOp>();
+      return permute && permute.getPermutation() == first.getPermutation();
+    });
+    auto type = tensorType(concat.getResult());
+    if (!alike)
+      return createBuffer(concat.getLoc(), type, plan::Space::Arena);
+    SmallVector<int64_t> shape(type.getRank());
+    for (auto [i, dim] : llvm::enumerate(first.getPermutation()))
+      shape[dim] = type.getDimSize(i);
+    Value buffer = createBuffer(concat.getLoc(), type.clone(shape), plan::Space::Arena);
+    plan::Layout before = plan::layoutOf(cast<MemRefType>(buffer.getType())), layout{SmallVector<int64_t>(type.getRank()), 0};
+    for (auto [i, dim] : llvm::enumerate(first.getPermutation()))
+      layout.strides[i] = before.strides[dim];
+    return createView(concat.getLoc(), buffer, type.getShape(), layout);
+  }
+
   void lowerConcat(dit::ConcatOp op) {
     bool prepared = llvm::all_of(op.getInputs(), [&](Value input) { return isStable(memory.lookup(input)); });
-    Value result = allocate(op.getLoc(), op.getResult(), prepared);
+    Value result = concatMemory.lookup(op);
+    if (!result)
+      result = allocate(op.getLoc(), op.getResult(), prepared);
     memory[op.getResult()] = result;
     plan::Layout layout = plan::layoutOf(cast<MemRefType>(result.getType()));
     for (Value input : op.getInputs()) {
       ArrayRef<int64_t> shape = tensorType(input).getShape();
-      if (tensorType(input).getNumElements() > 0)
-        launchIdentity(op.getLoc(), memory.lookup(input), createView(op.getLoc(), result, shape, layout), prepared);
+      Value place = createView(op.getLoc(), result, shape, layout);
+      if (tensorType(input).getNumElements() > 0 && !isSameMemory(memory.lookup(input), place))
+        launchIdentity(op.getLoc(), memory.lookup(input), place, prepared);
       layout.offset += layout.strides[op.getAxis()] * shape[op.getAxis()];
     }
+  }
+
+  static bool isSameMemory(Value a, Value b) {
+    return plan::rootBuffer(a) == plan::rootBuffer(b) && a.getType() == b.getType();
   }
 
   /// The operand under `shape` (leading dimensions of size 1 repeated), as a matrix that the BLAS can read.
@@ -274,31 +413,43 @@ private:
 
   void lowerMatmul(dit::MatmulOp op) {
     auto type = tensorType(op.getResult());
-    if (!type.getElementType().isF32() && !type.getElementType().isF64())
+    bool isForBlas = device ? isa<FloatType>(type.getElementType()) : type.getElementType().isF32() || type.getElementType().isF64();
+    if (!isForBlas)
       return lowerGenericMatmul(op);
     Location loc = op.getLoc();
     Value lhs = memory.lookup(op.getLhs()), rhs = memory.lookup(op.getRhs());
     bool prepared = isStable(lhs) && isStable(rhs);
     Value result = allocate(loc, op.getResult(), prepared);
+    // A shared right side: the batch joins the rows when the left side lies so, and one product serves all.
+    SmallVector<int64_t> batch(type.getShape().drop_back(2));
+    int64_t k = tensorType(op.getLhs()).getShape().back(), rows = tensorType(op.getLhs()).getNumElements() / std::max<int64_t>(k, 1);
+    bool joinsRows = tensorType(op.getRhs()).getRank() == 2 && !batch.empty() && k > 0;
+    if (!isWritableByBlas(result, joinsRows ? ArrayRef<int64_t>{rows, type.getShape().back()} : type.getShape()))
+      result = createBuffer(loc, type, prepared ? plan::Space::Prepared : plan::Space::Arena);
     memory[op.getResult()] = result;
     if (type.getNumElements() == 0)
       return;
     if (op.getTransposeRhs())
       rhs = transposed(loc, rhs);
-    SmallVector<int64_t> batch(type.getShape().drop_back(2));
-    // A shared right side: the batch joins the rows when the left side lies so, and one product serves all.
-    if (tensorType(op.getRhs()).getRank() == 2 && !batch.empty()) {
-      int64_t k = tensorType(op.getLhs()).getShape().back(), rows = tensorType(op.getLhs()).getNumElements() / std::max<int64_t>(k, 1);
-      if (k > 0) {
-        lhs = flattenRows(loc, lhs, {rows, k});
-        result = createView(loc, result, {rows, type.getShape().back()}, {{type.getShape().back(), 1}, plan::layoutOf(cast<MemRefType>(result.getType())).offset});
-        batch.clear();
-      }
+    if (joinsRows) {
+      lhs = flattenRows(loc, lhs, {rows, k});
+      result = flattenRows(loc, result, {rows, type.getShape().back()});
+      batch.clear();
     }
     lhs = blasOperand(loc, lhs, batch);
     rhs = blasOperand(loc, rhs, batch);
     setPhase(prepared);
-    plan::GemmOp::create(b, loc, lhs, rhs, result);
+    plan::GemmOp::create(b, loc, lhs, rhs, result, op.getBias() ? makeContiguous(loc, memory.lookup(op.getBias())) : Value());
+  }
+
+  /// Rows of the result lie apart by any stride, but a row is dense.
+  static bool isWritableByBlas(Value memref, ArrayRef<int64_t> shape) {
+    auto type = cast<MemRefType>(memref.getType());
+    std::optional<plan::Layout> layout = reshapeLayout(type.getShape(), plan::layoutOf(type), shape);
+    if (!layout)
+      return false;
+    std::optional<plan::BlasMatrix> matrix = plan::blasMatrix(plan::makeMemRef(shape, type.getElementType(), *layout));
+    return matrix && !matrix->transposed;
   }
 
   /// The same elements as a matrix of `shape`, copied when they do not lie so.
@@ -338,20 +489,26 @@ private:
 
   func::FuncOp function;
   KernelTable &kernels;
+  bool device; ///< kernels take whole fusions and write any strides
   OpBuilder b;
   Operation *firstPhase = nullptr;
   Block *prepareBlock = nullptr, *stepBlock = nullptr;
   SmallVector<Value> outputs;
   llvm::DenseMap<Value, Value> memory;       ///< tensor -> memref that holds it
   llvm::DenseMap<std::pair<Operation *, Type>, Value> denseCopies; ///< buffer and layout -> its dense copy
+  llvm::DenseMap<Operation *, Value> concatMemory; ///< concat -> its memory, once a part has been placed in it
   llvm::DenseMap<Value, Value> destinations; ///< returned tensor -> the output that it is written to
 };
 
 class LowerToPlan : public impl::LowerToPlanBase<LowerToPlan> {
+public:
+  using LowerToPlanBase::LowerToPlanBase;
+
+private:
   void runOnOperation() override {
     KernelTable kernels(getOperation());
     for (func::FuncOp function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      FunctionLowering(function, kernels).run();
+      FunctionLowering(function, kernels, device).run();
       function.erase();
     }
   }

@@ -26,8 +26,25 @@ def MarkInvariant : Pass<"ditc-mark-invariant", "::mlir::func::FuncOp"> {
   let summary = "marks what gives the same result in every denoising step";
 }
 
+def ConvToMatmul : Pass<"ditc-conv-to-matmul", "::mlir::func::FuncOp"> {
+  let summary = "convolutions with disjoint windows (patch embedding, 1x1) become matrix products";
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
+def RecogniseAttention : Pass<"ditc-recognise-attention", "::mlir::func::FuncOp"> {
+  let summary = "spelled-out softmax attention becomes dit.attention";
+  let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
+def SimplifyAttention : Pass<"ditc-simplify-attention", "::mlir::func::FuncOp"> {
+  let summary = "repeated key heads become grouped queries, masks that hide nothing go";
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def RecogniseNorms : Pass<"ditc-recognise-norms", "::mlir::func::FuncOp"> {
-  let summary = "spelled-out RMSNorms become dit.norm";
+  let summary = "spelled-out LayerNorms and RMSNorms become dit.norm";
+  let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
   let dependentDialects = ["::ditc::dit::DitDialect"];
 }
 
@@ -40,8 +57,15 @@ def GroupKernels : Pass<"ditc-group-kernels", "::mlir::func::FuncOp"> {
   let constructor = "nullptr"; // takes the catalogue: passes/GroupKernels.h
 }
 
+def LegalizeForCuda : Pass<"ditc-legalize-for-cuda", "::mlir::func::FuncOp"> {
+  let summary = "every operation is one launch of a CUDA kernel, a library call, or a free view";
+  let constructor = "nullptr"; // takes what the target can launch: passes/LegalizeForCuda.h
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def LowerToPlan : Pass<"ditc-lower-to-plan", "::mlir::ModuleOp"> {
   let summary = "tensors become buffers, operations become launches";
+  let options = [Option<"device", "device", "bool", "false", "for kernels that take whole fusions and write any strides, and a BLAS for all float types">];
   let dependentDialects = ["::ditc::plan::PlanDialect"];
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RecogniseNorms: an RMSNorm that the model spells out (square, mean, add eps, reciprocal root, multiply, with
-// casts where it has them) becomes one dit.norm, so that kernels see it as what it is. Runs before maps
-// are fused, while each operation of the source is still a map of its own.
+// RecogniseNorms: an RMSNorm or LayerNorm that the model spells out becomes one dit.norm, so that kernels see it
+// as what it is. Spellings: x * rsqrt(mean(x²) + eps), x / sqrt(...), pow(..., -0.5); the same of x - mean(x) with the
+// mean of its squares or torch's var (without correction) for a LayerNorm; squares as x * x or pow(x, 2); casts
+// to f32 where the model has them. A weight or bias of the model that is applied right behind becomes the norm's
+// own, and a cast to f32 in front of a norm goes, as norms compute in f32 anyway.
+//
+// Runs before maps are fused, while each operation of the source is still a map of its own. With `keep-roundings`
+// only what computes in f32 throughout is recognised.
 //
 // Before:
 //   func.func @f(%x: tensor<2x64xbf16>) -> tensor<2x64xf32> {
@@ -40,8 +45,8 @@
 //     return %y : tensor<2x64xf32>
 //   }
 #include "passes/Passes.h"
+#include "passes/Terms.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -54,96 +59,192 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The scalar operation of a map whose body is that operation alone, beside constants.
-Operation *onlyOp(dit::MapOp map) {
-  Operation *found = nullptr;
-  for (Operation &op : map.getBodyBlock().without_terminator()) {
-    if (isa<arith::ConstantOp>(op))
-      continue;
-    if (found)
-      return nullptr;
-    found = &op;
+//===-- Formulas ----------------------------------------------------------------------------------===//
+
+/// The mean of `of` over trailing dimensions.
+struct Mean {
+  Term of;
+  int64_t axes;
+};
+
+/// A reduction, or a sum that is divided by its count.
+std::optional<Mean> meanOf(const Term &term, bool keepRoundings) {
+  if (auto reduce = term.leaf<dit::ReduceOp>()) {
+    std::optional<int64_t> axes = trailingAxes(reduce);
+    bool isMean = axes && reduce.getKind() == dit::ReduceKind::Mean && staysWide(reduce.getResult(), keepRoundings);
+    return isMean ? std::optional(Mean{Term(reduce.getInput(), keepRoundings), *axes}) : std::nullopt;
   }
-  return found && map.getBodyBlock().getTerminator()->getOperand(0).getDefiningOp() == found ? found : nullptr;
-}
-
-/// Behind casts that lose nothing: f32(bf16 x) is x for a norm, which computes in f32.
-Value behindWidening(Value value) {
-  auto map = value.getDefiningOp<dit::MapOp>();
-  if (!map || !map.isIdentity())
-    return value;
-  Type from = tensorType(map.getInputs()[0]).getElementType(), to = map.getType().getElementType();
-  bool widens = isa<FloatType>(from) && isa<FloatType>(to) && to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth();
-  return widens && dit::computeType(from) == dit::computeType(to) ? map.getInputs()[0] : value;
-}
-
-std::optional<double> constantOf(Value scalar) {
-  FloatAttr attr;
-  return matchPattern(scalar, m_Constant(&attr)) ? std::optional(attr.getValueAsDouble()) : std::nullopt;
-}
-
-/// x when `value` is x·x or x².
-Value squaredOperand(Value value) {
-  auto map = value.getDefiningOp<dit::MapOp>();
-  Operation *op = map && map.getInputs().size() == 1 ? onlyOp(map) : nullptr;
-  if (!op)
-    return {};
-  bool product = isa<arith::MulFOp>(op) && op->getOperand(0) == op->getOperand(1);
-  bool power = isa<math::PowFOp>(op) && constantOf(op->getOperand(1)) == 2.0;
-  return product || power ? map.getInputs()[0] : Value();
-}
-
-/// Where `value` is 1 / sqrt(v + eps): v and eps.
-std::optional<std::pair<Value, double>> rootOf(Value value) {
-  auto root = behindWidening(value).getDefiningOp<dit::MapOp>();
-  Operation *op = root && root.getInputs().size() == 1 ? onlyOp(root) : nullptr;
-  if (!op || !(isa<math::RsqrtOp>(op) || (isa<math::PowFOp>(op) && constantOf(op->getOperand(1)) == -0.5)))
+  if (!term.is<arith::DivFOp>())
     return std::nullopt;
-  auto sum = root.getInputs()[0].getDefiningOp<dit::MapOp>();
-  Operation *add = sum && sum.getInputs().size() == 1 ? onlyOp(sum) : nullptr;
-  if (!add || !isa<arith::AddFOp>(add))
+  auto sum = term.operand(0).leaf<dit::ReduceOp>();
+  std::optional<int64_t> axes = sum ? trailingAxes(sum) : std::nullopt;
+  if (!axes || sum.getKind() != dit::ReduceKind::Sum || !staysWide(sum.getResult(), keepRoundings))
     return std::nullopt;
-  for (Value operand : add->getOperands())
-    if (std::optional<double> eps = constantOf(operand))
-      return std::pair(sum.getInputs()[0], *eps);
+  double count = tensorType(sum.getInput()).getNumElements() / std::max<int64_t>(1, tensorType(sum.getResult()).getNumElements());
+  return term.operand(1).constant() == count ? std::optional(Mean{Term(sum.getInput(), keepRoundings), *axes}) : std::nullopt;
+}
+
+/// x where `term` is x·x or x².
+std::optional<Term> squaredOf(const Term &term) {
+  bool product = term.is<arith::MulFOp>() && term.operand(0) == term.operand(1);
+  bool power = term.is<math::PowFOp>() && term.operand(1).constant() == 2.0;
+  return product || power ? std::optional(term.operand(0)) : std::nullopt;
+}
+
+/// sqrt(of + eps), or one divided by that.
+struct Root {
+  Term of;
+  double eps;
+  bool reciprocal;
+};
+
+std::optional<Root> rootOf(const Term &term) {
+  if (term.is<arith::DivFOp>() && term.operand(0).constant() == 1.0) {
+    std::optional<Root> below = rootOf(term.operand(1));
+    return below ? std::optional(Root{below->of, below->eps, !below->reciprocal}) : std::nullopt;
+  }
+  std::optional<double> exponent = term.is<math::RsqrtOp>() ? std::optional(-0.5) : term.is<math::SqrtOp>() ? std::optional(0.5) : std::nullopt;
+  if (term.is<math::PowFOp>())
+    exponent = term.operand(1).constant();
+  if (!exponent || std::abs(*exponent) != 0.5)
+    return std::nullopt;
+  Term sum = term.operand(0);
+  if (!sum.is<arith::AddFOp>())
+    return std::nullopt;
+  for (unsigned i : {0u, 1u})
+    if (std::optional<double> eps = sum.operand(i).constant())
+      return Root{sum.operand(1 - i), *eps, *exponent < 0};
   return std::nullopt;
 }
 
-/// x · 1/sqrt(mean(x²) + eps)
-struct RmsNorm : OpRewritePattern<dit::MapOp> {
-  using OpRewritePattern::OpRewritePattern;
+/// x where `term` is x - mean(x).
+std::optional<Mean> centredOf(const Term &term, bool keepRoundings) {
+  if (!term.is<arith::SubFOp>())
+    return std::nullopt;
+  std::optional<Mean> mean = meanOf(term.operand(1), keepRoundings);
+  return mean && mean->of == term.operand(0) ? std::optional(Mean{term.operand(0), mean->axes}) : std::nullopt;
+}
+
+/// What is divided by a root, and the root.
+std::optional<std::pair<Term, Root>> quotientOf(const Term &term) {
+  bool product = term.is<arith::MulFOp>();
+  if (!product && !term.is<arith::DivFOp>())
+    return std::nullopt;
+  for (unsigned i : {0u, 1u}) {
+    if (!product && i == 1)
+      continue;
+    std::optional<Root> root = rootOf(term.operand(1 - i));
+    if (root && root->reciprocal == product)
+      return std::pair(term.operand(i), *root);
+  }
+  return std::nullopt;
+}
+
+//===-- Patterns ----------------------------------------------------------------------------------===//
+
+/// What `map` yields, when that is an operation of its own body. Its rounding will be that of the norm's result.
+std::optional<Term> resultOf(dit::MapOp map, bool keepRoundings) {
+  Term term = Term::yieldedBy(map, keepRoundings);
+  bool own = term.op() && term.op()->getParentOp() == map;
+  return own ? std::optional(term) : std::nullopt;
+}
+
+/// x / sqrt(mean(x²) + eps), where x may be y - mean(y).
+struct SpelledNorm : OpRewritePattern<dit::MapOp> {
+  SpelledNorm(MLIRContext *context, bool keepRoundings) : OpRewritePattern(context), keepRoundings(keepRoundings) {}
 
   LogicalResult matchAndRewrite(dit::MapOp op, PatternRewriter &rewriter) const override {
-    Operation *product = op.getInputs().size() == 2 ? onlyOp(op) : nullptr;
-    if (!product || !isa<arith::MulFOp>(product) || product->getOperand(0) == product->getOperand(1))
+    std::optional<Term> result = resultOf(op, keepRoundings);
+    auto quotient = result ? quotientOf(*result) : std::nullopt;
+    if (!quotient)
       return failure();
-    for (unsigned i : {0u, 1u})
-      if (auto root = rootOf(op.getInputs()[1 - i]))
-        if (succeeded(rewrite(op, op.getInputs()[i], root->first, root->second, rewriter)))
-          return success();
+    auto &[value, root] = *quotient;
+    std::optional<Mean> mean = meanOf(root.of, keepRoundings);
+    std::optional<Term> squared = mean ? squaredOf(mean->of) : std::nullopt;
+    if (!squared)
+      return failure();
+    std::optional<Mean> centred = centredOf(value, keepRoundings), deviation = centredOf(*squared, keepRoundings);
+    if (centred && deviation && centred->of == deviation->of && centred->axes == mean->axes && deviation->axes == mean->axes)
+      return rewrite(op, centred->of.tensor(), dit::NormKind::Layer, mean->axes, root.eps, rewriter);
+    return *squared == value ? rewrite(op, value.tensor(), dit::NormKind::Rms, mean->axes, root.eps, rewriter) : failure();
+  }
+
+  static LogicalResult rewrite(dit::MapOp op, Value input, dit::NormKind kind, int64_t axes, double eps, PatternRewriter &rewriter) {
+    if (!input || tensorType(input).getShape() != op.getType().getShape())
+      return failure();
+    rewriter.replaceOpWithNewOp<dit::NormOp>(op, op.getType(), behindWidening(input), Value(), Value(), kind, axes, APFloat(eps));
+    return success();
+  }
+
+  bool keepRoundings;
+};
+
+/// A weight or bias of the model that is all that a map brings to a norm: norm(x)·w + b.
+struct AffineNorm : OpRewritePattern<dit::MapOp> {
+  AffineNorm(MLIRContext *context, bool keepRoundings) : OpRewritePattern(context), keepRoundings(keepRoundings) {}
+
+  LogicalResult matchAndRewrite(dit::MapOp op, PatternRewriter &rewriter) const override {
+    std::optional<Term> result = resultOf(op, keepRoundings);
+    if (!result || !(result->is<arith::MulFOp>() || result->is<arith::AddFOp>()))
+      return failure();
+    for (unsigned i : {0u, 1u}) {
+      Term normal = result->operand(i), parameter = result->operand(1 - i);
+      auto norm = normal.leaf<dit::NormOp>();
+      if (!norm || !norm->hasOneUse() || norm.getType().getShape() != op.getType().getShape() || !parameter.tensor())
+        continue;
+      bool isWeight = result->is<arith::MulFOp>();
+      if (norm.getBias() || (isWeight && norm.getWeight()) || !staysWide(norm.getResult(), keepRoundings))
+        continue;
+      if (Value affine = parameterOf(parameter.tensor(), norm, rewriter)) {
+        Value weight = isWeight ? affine : norm.getWeight(), bias = isWeight ? Value() : affine;
+        rewriter.replaceOpWithNewOp<dit::NormOp>(op, op.getType(), norm.getInput(), weight, bias, norm.getKind(), norm.getAxes(), norm.getEps());
+        return success();
+      }
+    }
     return failure();
   }
 
-  LogicalResult rewrite(dit::MapOp op, Value input, Value meanSquare, double eps, PatternRewriter &rewriter) const {
-    auto mean = behindWidening(meanSquare).getDefiningOp<dit::ReduceOp>();
-    if (!mean || mean.getKind() != dit::ReduceKind::Mean || tensorType(input).getShape() != op.getType().getShape())
-      return failure();
-    int64_t rank = op.getType().getRank(), axes = mean.getAxes().size();
-    for (int64_t i = 0; i < axes; ++i)
-      if (!llvm::is_contained(mean.getAxes(), rank - 1 - i))
-        return failure();
-    Value squared = squaredOperand(behindWidening(mean.getInput()));
-    if (!squared || behindWidening(squared) != behindWidening(input))
-      return failure();
-    rewriter.replaceOpWithNewOp<dit::NormOp>(op, op.getType(), behindWidening(input), Value(), Value(), dit::NormKind::Rms, axes, APFloat(eps));
-    return success();
+  /// `value` in the shape of the dimensions that are normalised, when it is a weight of the model.
+  static Value parameterOf(Value value, dit::NormOp norm, PatternRewriter &rewriter) {
+    ArrayRef<int64_t> shape = tensorType(value).getShape(), tail = norm.getType().getShape().take_back(norm.getAxes());
+    if (shape.take_back(norm.getAxes()) != tail || llvm::any_of(shape.drop_back(norm.getAxes()), [](int64_t size) { return size != 1; }))
+      return {};
+    Value source = value;
+    while (Operation *def = source.getDefiningOp()) {
+      bool isCast = isa<dit::MapOp>(def) && behindWidening(source) != source;
+      if (!isCast && !isa<dit::ViewOp>(def))
+        break;
+      source = def->getOperand(0);
+    }
+    return source.getDefiningOp<dit::WeightOp>() ? viewAs(rewriter, value.getLoc(), source, tail) : Value();
+  }
+
+  bool keepRoundings;
+};
+
+/// norm(f32(x)) is norm(x).
+struct WidenedOperand : OpRewritePattern<dit::NormOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::NormOp op, PatternRewriter &rewriter) const override {
+    bool changed = false;
+    for (OpOperand &operand : op->getOpOperands())
+      if (Value narrow = behindWidening(operand.get()); narrow != operand.get()) {
+        rewriter.modifyOpInPlace(op, [&] { operand.set(narrow); });
+        changed = true;
+      }
+    return success(changed);
   }
 };
 
 class RecogniseNorms : public impl::RecogniseNormsBase<RecogniseNorms> {
+public:
+  using RecogniseNormsBase::RecogniseNormsBase;
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<RmsNorm>(&getContext());
+    patterns.add<SpelledNorm, AffineNorm>(&getContext(), keepRoundings);
+    patterns.add<WidenedOperand>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Temporary file, fsync, rename, fsync of the folder: the order that survives a power cut.
+//
+// Who may remove a temporary file: whoever holds its lock and finds that the name still means the locked file.
+// A writer keeps the lock from creation to rename, so a lock that can be had is one of a dead writer.
 #include "runtime/AtomicFile.h"
 
 #include "runtime/Error.h"
@@ -11,6 +14,8 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace ditc {
@@ -20,6 +25,7 @@ namespace {
 // Linux writes at most 0x7ffff000 bytes in one call; smaller pieces keep a signal's delay short.
 constexpr size_t kLargestWrite = size_t{1} << 28;
 constexpr int kMaxAttempts = 1000;
+constexpr std::string_view kTemporary = ".ditc.tmp-"; ///< then a number
 
 std::string folderOf(const std::string &path) {
   size_t slash = path.rfind('/');
@@ -42,25 +48,65 @@ std::string targetOf(const std::string &path) {
   return target.string();
 }
 
+/// True when the name means the open file, and not another one or none.
+bool isFileAt(const std::string &name, int fd) {
+  struct stat named, opened;
+  return ::lstat(name.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 && named.st_ino == opened.st_ino &&
+         named.st_dev == opened.st_dev;
+}
+
 } // namespace
 
 AtomicFile::AtomicFile(const std::string &name) : path(targetOf(name)) {
-  // O_EXCL and not mkstemp: the file must get the permissions of an ordinary new file (umask), not 0600.
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    temporaryPath = fmt::format("{}.tmp-{}-{}", path, ::getpid(), attempt);
-    fd = ::open(temporaryPath.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST)
-      break;
+  int error = EEXIST;
+  for (int attempt = 0; attempt < kMaxAttempts && error == EEXIST; ++attempt) {
+    temporaryPath = fmt::format("{}{}{}", path, kTemporary, attempt);
+    error = create();
+    if (error == EEXIST && removeAbandoned(temporaryPath))
+      error = create();
   }
-  if (fd < 0)
-    fail("cannot create '{}': {}; check that the folder exists and may be written", path, std::strerror(errno));
+  if (error)
+    fail("cannot create '{}': {}; check that the folder exists and may be written", path, std::strerror(error));
 }
 
 AtomicFile::~AtomicFile() {
+  if (!temporaryPath.empty())
+    ::unlink(temporaryPath.c_str()); // before the lock goes: afterwards the name may be another writer's
   if (fd >= 0)
     ::close(fd);
-  if (!temporaryPath.empty())
-    ::unlink(temporaryPath.c_str());
+}
+
+/// Creates and locks the temporary file. Returns an errno; EEXIST when another writer has the name.
+int AtomicFile::create() {
+  // O_EXCL and not mkstemp: the file must get the permissions of an ordinary new file (umask), not 0600.
+  fd = ::open(temporaryPath.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0)
+    return errno;
+  // Until it was locked, the file looked abandoned. Where there are no locks, nobody removes it for that.
+  bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!taken && isFileAt(temporaryPath, fd))
+    return 0;
+  ::close(fd);
+  fd = -1;
+  return EEXIST;
+}
+
+std::string_view AtomicFile::targetOfTemporary(std::string_view name) {
+  size_t at = name.rfind(kTemporary);
+  bool numbered = at != std::string_view::npos && at + kTemporary.size() < name.size() &&
+                  name.find_first_not_of("0123456789", at + kTemporary.size()) == std::string_view::npos;
+  return numbered ? name.substr(0, at) : std::string_view();
+}
+
+bool AtomicFile::removeAbandoned(const std::string &temporaryPath) {
+  int file = ::open(temporaryPath.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0)
+    return false;
+  struct stat status;
+  bool removed = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && ::flock(file, LOCK_EX | LOCK_NB) == 0 &&
+                 isFileAt(temporaryPath, file) && ::unlink(temporaryPath.c_str()) == 0;
+  ::close(file);
+  return removed;
 }
 
 void AtomicFile::failWriting(int error) const {
@@ -96,16 +142,16 @@ void AtomicFile::rewrite(uint64_t offset, std::string_view text) {
   }
 }
 
-void AtomicFile::commit() {
-  if (::fsync(fd) != 0)
-    failWriting(errno);
-  int closed = ::close(fd);
-  fd = -1;
-  if (closed != 0)
+void AtomicFile::commit(bool sync) {
+  if (sync && ::fsync(fd) != 0)
     failWriting(errno);
   if (::rename(temporaryPath.c_str(), path.c_str()) != 0)
     fail("cannot rename the finished file to '{}': {}; choose another path", path, std::strerror(errno));
   temporaryPath.clear();
+  ::close(fd); // after the rename, up to which the lock is needed; all errors of writing came with fsync
+  fd = -1;
+  if (!sync)
+    return;
   // The rename itself is durable only with the folder; some file systems cannot sync folders, which is no
   // reason to fail a finished file.
   int folder = ::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

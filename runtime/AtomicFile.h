@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A file that appears whole or not at all: bytes go to a temporary file beside the target, `commit` syncs
-// it and renames it into place. A reader never sees half a package, and a crash leaves the old file.
+// it and renames it into place. A reader never sees half a package, and a crash leaves the old file. The
+// writer holds a lock on its temporary file, which the kernel takes back when the writer dies; so everybody
+// can tell what a killed writer left behind, and the next writer of the same file removes it.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +29,16 @@ public:
   void rewrite(uint64_t offset, std::string_view text);
   /// Bytes written so far.
   uint64_t size() const { return written; }
-  void commit();
+  /// Without `sync` a power cut may leave a file of other content, for callers that would notice it.
+  void commit(bool sync = true);
+
+  /// The name of the target when `name` is one of a temporary file, else empty.
+  static std::string_view targetOfTemporary(std::string_view name);
+  /// Removes a temporary file whose writer is dead. False when it is alive, or when the file system has no locks.
+  static bool removeAbandoned(const std::string &temporaryPath);
 
 private:
+  int create();
   [[noreturn]] void failWriting(int error) const;
 
   std::string path, temporaryPath;

@@ -7,6 +7,9 @@
 #include "runtime/Session.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
 #include <new>
 #include <optional>
 
@@ -18,13 +21,24 @@ static_assert(static_cast<int>(DType::f64) == DITC_F64 && static_cast<int>(DType
               static_cast<int>(DType::b1) == DITC_BOOL && static_cast<int>(DType::c128) == DITC_C128 &&
               static_cast<int>(DType::f8e5m2) == DITC_F8_E5M2);
 
+/// What to do with shapes that no bucket has. Set before runs, read by them.
+struct BucketPolicy {
+  std::mutex mutex;
+  ditc_fallback fallback = nullptr; ///< null: an error
+  void *user = nullptr;
+};
+
 struct ditc_package {
   std::shared_ptr<Session> session;
+  std::shared_ptr<BucketPolicy> policy = std::make_shared<BucketPolicy>();
   std::vector<std::pair<std::string, const ManifestWeight *>> weights; ///< sorted, for access by index
 };
 
 struct ditc_context {
-  ditc_context(std::shared_ptr<Session> session) : context(std::move(session)) {}
+  explicit ditc_context(const ditc_package &package)
+      : session(package.session), policy(package.policy), context(package.session) {}
+  std::shared_ptr<Session> session;
+  std::shared_ptr<BucketPolicy> policy;
   Context context;
 };
 
@@ -80,9 +94,9 @@ std::vector<TensorRef> convert(const ditc_tensor *tensors, size_t count, const c
     const ditc_tensor &from = tensors[i];
     if (!from.name || !isDType(from.dtype) || from.ndim < 0 || from.ndim > 64 || (from.ndim > 0 && !from.shape))
       misuse("{}: {}[{}] needs a name, a ditc_dtype, 0 to 64 dimensions and their sizes", function, argument, i);
-    if (from.device != DITC_HOST)
-      misuse("{}: {}[{}] ('{}') is on device {}; this runtime takes memory of the host", function, argument, i,
-             from.name, static_cast<int>(from.device));
+    if (from.device != DITC_HOST && from.device != DITC_CUDA)
+      misuse("{}: {}[{}] ('{}') is on device {}; this runtime takes memory of the host and of CUDA GPUs", function,
+             argument, i, from.name, static_cast<int>(from.device));
     TensorRef &to = out.emplace_back();
     to.name = from.name;
     to.dtype = static_cast<DType>(from.dtype);
@@ -91,6 +105,7 @@ std::vector<TensorRef> convert(const ditc_tensor *tensors, size_t count, const c
     if (from.strides)
       to.strides.assign(from.strides, from.strides + from.ndim);
     to.data = from.data;
+    to.onDevice = from.device == DITC_CUDA;
   }
   return out;
 }
@@ -121,22 +136,29 @@ ditc_status portInfo(const ditc_package *package, const char *bucket, size_t ind
 }
 
 /// The fields that the caller's version of the struct has.
-SessionOptions convert(const ditc_options *options) {
+SessionOptions convert(const ditc_options *callers) {
   SessionOptions out;
-  if (!options)
+  if (!callers)
     return out;
-  if (options->size != sizeof(ditc_options))
-    misuse("ditc_open: options.size is {}, expected {}; initialise options with DITC_OPTIONS_INIT of this version",
-           options->size, sizeof(ditc_options));
-  if (options->device)
-    out.device = options->device;
-  out.threads = options->threads;
-  out.verifyWeights = !options->skip_weight_check;
-  if (options->weight_file_count > 0)
-    need(options->weight_files, "ditc_open", "options.weight_files");
-  for (size_t i = 0; i < options->weight_file_count; ++i) {
-    need(options->weight_files[i], "ditc_open", "options.weight_files[i]");
-    out.weightFiles.push_back(options->weight_files[i]);
+  // Programs that were compiled with an older header have a shorter struct.
+  constexpr size_t kFirstVersion = offsetof(ditc_options, memory_budget);
+  if (callers->size < kFirstVersion || callers->size > sizeof(ditc_options))
+    misuse("ditc_open: options.size is {}, expected {} to {}; initialise options with DITC_OPTIONS_INIT of this version",
+           callers->size, kFirstVersion, sizeof(ditc_options));
+  ditc_options options = {};
+  std::memcpy(&options, callers, callers->size);
+  if (options.device)
+    out.device = options.device;
+  out.threads = options.threads;
+  out.verifyWeights = !options.skip_weight_check;
+  out.memoryBudget = options.memory_budget;
+  out.graphs = !options.no_graphs;
+  out.jit = !options.no_jit;
+  if (options.weight_file_count > 0)
+    need(options.weight_files, "ditc_open", "options.weight_files");
+  for (size_t i = 0; i < options.weight_file_count; ++i) {
+    need(options.weight_files[i], "ditc_open", "options.weight_files[i]");
+    out.weightFiles.push_back(options.weight_files[i]);
   }
   return out;
 }
@@ -224,6 +246,50 @@ ditc_status ditc_set_weights(ditc_package *package, const ditc_tensor *weights, 
   });
 }
 
+ditc_status ditc_update_weights(ditc_package *package, const ditc_tensor *weights, size_t count) {
+  return guarded([&] {
+    need(package, "ditc_update_weights", "package");
+    std::vector<TensorRef> tensors = convert(weights, count, "ditc_update_weights", "weights");
+    package->session->updateWeights(tensors);
+  });
+}
+
+ditc_status ditc_revert_weights(ditc_package *package) {
+  return guarded([&] {
+    need(package, "ditc_revert_weights", "package");
+    package->session->revertWeights();
+  });
+}
+
+ditc_status ditc_memory(const ditc_package *package, ditc_memory_info *out) {
+  return guarded([&] {
+    need(package, "ditc_memory", "package");
+    need(out, "ditc_memory", "out");
+    if (out->size != sizeof(ditc_memory_info))
+      misuse("ditc_memory: out->size is {}, expected {}; set it to sizeof(ditc_memory_info)", out->size,
+             sizeof(ditc_memory_info));
+    SessionMemory memory = package->session->memory();
+    *out = {sizeof(ditc_memory_info), memory.weights, memory.prepared, memory.context};
+  });
+}
+
+ditc_status ditc_set_bucket_policy(ditc_package *package, ditc_bucket_policy policy, ditc_fallback fallback, void *user) {
+  return guarded([&] {
+    need(package, "ditc_set_bucket_policy", "package");
+    if (policy == DITC_BUCKET_NEAREST)
+      fail("'{}' was not compiled with masks for padding, so inputs cannot be padded to a larger bucket without changing "
+           "results; use the exact policy or a fallback, or compile a bucket for these shapes",
+           package->session->package().path());
+    if (policy != DITC_BUCKET_EXACT && policy != DITC_BUCKET_FALLBACK)
+      misuse("ditc_set_bucket_policy: {} is no policy", static_cast<int>(policy));
+    if (policy == DITC_BUCKET_FALLBACK && !fallback)
+      misuse("ditc_set_bucket_policy: the fallback policy needs a callback");
+    std::lock_guard lock(package->policy->mutex);
+    package->policy->fallback = policy == DITC_BUCKET_FALLBACK ? fallback : nullptr;
+    package->policy->user = user;
+  });
+}
+
 ditc_status ditc_prepare(ditc_package *package, const char *bucket) {
   return guarded([&] {
     need(package, "ditc_prepare", "package");
@@ -251,22 +317,68 @@ ditc_status ditc_context_create(ditc_package *package, ditc_context **out) {
   return guarded([&] {
     need(package, "ditc_context_create", "package");
     need(out, "ditc_context_create", "out");
-    *out = new ditc_context(package->session);
+    *out = new ditc_context(*package);
   });
 }
 
 void ditc_context_destroy(ditc_context *context) { delete context; }
 
+namespace {
+
+/// One call of ditc_run or ditc_run_on.
+struct RunCall {
+  const char *function;
+  ditc_context *context;
+  const char *bucket;
+  const ditc_tensor *inputs;
+  size_t inputCount;
+  const ditc_tensor *outputs;
+  size_t outputCount;
+  void *stream; ///< null: wait
+};
+
+/// Runs the call in the package; false when its shapes are for the fallback.
+bool runInPackage(const RunCall &call, bool mayFallBack) {
+  need(call.context, call.function, "context");
+  std::vector<TensorRef> in = convert(call.inputs, call.inputCount, call.function, "inputs");
+  std::vector<TensorRef> out = convert(call.outputs, call.outputCount, call.function, "outputs");
+  const Session &session = *call.context->session;
+  if (mayFallBack && !call.bucket && !fitsSomeBucket(session.package(), session.plans(), in))
+    return false;
+  RunRequest request;
+  request.bucket = call.bucket ? call.bucket : "";
+  request.inputs = in;
+  request.outputs = out;
+  request.stream = call.stream;
+  call.context->context.run(request);
+  return true;
+}
+
+ditc_status runCall(const RunCall &call, void *callersStream) {
+  ditc_fallback fallback = nullptr;
+  void *user = nullptr;
+  if (call.context) {
+    std::lock_guard lock(call.context->policy->mutex);
+    fallback = call.context->policy->fallback;
+    user = call.context->policy->user;
+  }
+  bool ran = false;
+  ditc_status status = guarded([&] { ran = runInPackage(call, fallback != nullptr); });
+  if (status != DITC_OK || ran)
+    return status;
+  return fallback(user, call.inputs, call.inputCount, call.outputs, call.outputCount, callersStream);
+}
+
+} // namespace
+
 ditc_status ditc_run(ditc_context *context, const char *bucket, const ditc_tensor *inputs, size_t input_count,
                      const ditc_tensor *outputs, size_t output_count) {
-  return guarded([&] {
-    need(context, "ditc_run", "context");
-    std::vector<TensorRef> in = convert(inputs, input_count, "ditc_run", "inputs");
-    std::vector<TensorRef> out = convert(outputs, output_count, "ditc_run", "outputs");
-    RunRequest request;
-    request.bucket = bucket ? bucket : "";
-    request.inputs = in;
-    request.outputs = out;
-    context->context.run(request);
-  });
+  return runCall({"ditc_run", context, bucket, inputs, input_count, outputs, output_count, nullptr}, nullptr);
+}
+
+ditc_status ditc_run_on(ditc_context *context, const char *bucket, const ditc_tensor *inputs, size_t input_count,
+                        const ditc_tensor *outputs, size_t output_count, void *stream) {
+  return runCall({"ditc_run_on", context, bucket, inputs, input_count, outputs, output_count,
+                  stream ? stream : kDefaultStream},
+                 stream);
 }

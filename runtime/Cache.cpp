@@ -10,6 +10,7 @@
 #include "runtime/Hash.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -28,16 +29,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kDefaultMaxBytes = uint64_t{10} << 30;
-constexpr std::string_view kMagic = "ditc cache 1\n"; ///< then 32 hex digits and a newline
+/// Then the size of the entry and the checksum, in 16 and 32 hex digits, a newline behind each.
+constexpr std::string_view kMagic = "ditc cache 2\n";
 constexpr size_t kHeaderBytes = 64;
-/// A temporary file of a writer that is still at work is younger than this.
+/// Where the file system has no locks, a temporary file of a writer that is still at work is younger than this.
 constexpr int64_t kStaleSeconds = 3600;
+
+/// The part of the header that tells a whole file from a torn one before its bytes are read.
+std::string headerStart(uint64_t bytes) { return fmt::format("{}{:016x}\n", kMagic, bytes); }
 
 std::string headerFor(const std::string &key, std::span<const uint8_t> bytes) {
   Hasher hasher;
   hasher.update(std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size()));
   hasher.update(bytes);
-  std::string header = fmt::format("{}{}\n", kMagic, hasher.hex());
+  std::string header = fmt::format("{}{}\n", headerStart(bytes.size()), hasher.hex());
   header.resize(kHeaderBytes, '\n');
   return header;
 }
@@ -54,33 +59,34 @@ struct FileCloser {
   }
 };
 
-/// The whole file; empty when it cannot be read.
-std::optional<std::vector<uint8_t>> readFile(int fd) {
-  struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-    return std::nullopt;
-  std::vector<uint8_t> out(static_cast<size_t>(status.st_size));
-  size_t have = 0;
-  while (have < out.size()) {
-    ssize_t count = read(fd, out.data() + have, out.size() - have);
+/// Fills `out`; false when the file ends early or cannot be read.
+bool readAll(int fd, std::span<uint8_t> out) {
+  while (!out.empty()) {
+    ssize_t count = read(fd, out.data(), out.size());
     if (count < 0 && errno == EINTR)
       continue;
     if (count <= 0)
-      return std::nullopt;
-    have += static_cast<size_t>(count);
+      return false;
+    out = out.subspan(static_cast<size_t>(count));
   }
-  return out;
+  return true;
 }
 
-/// The payload of an entry's file, or nothing when the header does not fit it.
-std::optional<std::vector<uint8_t>> payloadOf(const std::string &key, std::vector<uint8_t> file) {
-  if (file.size() < kHeaderBytes)
+/// What an entry's file holds, or nothing when it is not the whole entry of that key.
+std::optional<std::vector<uint8_t>> readEntry(const std::string &key, int fd) {
+  struct stat status;
+  std::array<uint8_t, kHeaderBytes> header;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size < static_cast<off_t>(kHeaderBytes) ||
+      !readAll(fd, header))
     return std::nullopt;
-  std::string header = headerFor(key, std::span(file).subspan(kHeaderBytes));
-  if (std::memcmp(header.data(), file.data(), kHeaderBytes) != 0)
+  uint64_t size = static_cast<uint64_t>(status.st_size) - kHeaderBytes;
+  std::string start = headerStart(size);
+  if (std::memcmp(header.data(), start.data(), start.size()) != 0)
     return std::nullopt;
-  file.erase(file.begin(), file.begin() + kHeaderBytes);
-  return file;
+  std::vector<uint8_t> bytes(size);
+  if (!readAll(fd, bytes) || std::memcmp(header.data(), headerFor(key, bytes).data(), kHeaderBytes) != 0)
+    return std::nullopt;
+  return bytes;
 }
 
 /// Calls visit(path, name, status) for each file in the folders of the cache, and passes over what vanishes.
@@ -151,15 +157,14 @@ std::optional<std::vector<uint8_t>> Cache::load(const std::string &key) {
   FileCloser file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0)
     return std::nullopt;
-  std::optional<std::vector<uint8_t>> bytes = readFile(file.fd);
-  std::optional<std::vector<uint8_t>> payload = bytes ? payloadOf(key, std::move(*bytes)) : std::nullopt;
-  if (!payload) {
+  std::optional<std::vector<uint8_t>> bytes = readEntry(key, file.fd);
+  if (!bytes) {
     unlink(path.c_str());
     warn(fmt::format("the cache entry '{}' was damaged and is made anew", path));
     return std::nullopt;
   }
   futimens(file.fd, nullptr); // Used now. On a read-only folder this fails, which does no harm.
-  return payload;
+  return bytes;
 }
 
 bool Cache::store(const std::string &key, std::span<const uint8_t> bytes) {
@@ -179,7 +184,7 @@ bool Cache::store(const std::string &key, std::span<const uint8_t> bytes) {
     AtomicFile file(path);
     file.write(headerFor(key, bytes));
     file.write(bytes);
-    file.commit();
+    file.commit(/*sync=*/false); // the checksum tells what a power cut tore
   } catch (const Error &failure) {
     warn(fmt::format("a result was not cached: {}; set DITC_CACHE_DIR to a folder that can be written",
                      failure.what()));
@@ -221,15 +226,17 @@ CacheSweep Cache::verify() {
   for (const CacheEntry &entry : list()) {
     std::string path = pathOf(entry.key);
     FileCloser file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    if (file.fd < 0)
-      continue; // removed by another process meanwhile
-    std::optional<std::vector<uint8_t>> bytes = readFile(file.fd);
-    if (bytes && payloadOf(entry.key, std::move(*bytes))) {
+    if (file.fd < 0) {
+      if (errno != ENOENT) // which means that another process removed it meanwhile
+        warn(fmt::format("the cache entry '{}' cannot be read: {}", path, std::strerror(errno)));
+      continue;
+    }
+    if (readEntry(entry.key, file.fd)) {
       ++sweep.kept;
     } else if (unlink(path.c_str()) == 0) {
       sweep.removed.push_back(entry.key);
       sweep.bytes += entry.bytes;
-    } else {
+    } else if (errno != ENOENT) {
       warn(fmt::format("the damaged cache entry '{}' cannot be removed: {}", path, std::strerror(errno)));
     }
   }
@@ -238,8 +245,9 @@ CacheSweep Cache::verify() {
 
 CacheSweep Cache::prune(uint64_t bytes) {
   forEachFile(root, [&](const std::string &path, const std::string &name, const struct stat &status) {
-    bool stale = status.st_mtim.tv_sec + kStaleSeconds < std::time(nullptr);
-    if (name.find(".tmp-") != std::string::npos && (stale || bytes == 0))
+    if (!isKey(AtomicFile::targetOfTemporary(name)) || AtomicFile::removeAbandoned(path))
+      return;
+    if (status.st_mtim.tv_sec + kStaleSeconds < std::time(nullptr))
       unlink(path.c_str());
   });
   CacheSweep sweep;

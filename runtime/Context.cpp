@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One run: the caller's tensors are checked, placed where kernels can use them, and the bucket's ops are
-// called. Nothing of the session is changed here but what binding does.
+// queued. Nothing of the session is changed here but what binding does. What a run needs is kept for the next
+// one, so that a run on a GPU costs the host little.
 #include "runtime/Error.h"
 #include "runtime/Session.h"
+
+#include <algorithm>
 
 namespace ditc {
 namespace {
@@ -18,43 +21,99 @@ uint64_t bytesOf(const TensorRef &tensor) { return PortDesc{tensor.name, tensor.
 
 } // namespace
 
-Context::Context(std::shared_ptr<Session> session) : session(std::move(session)) {}
+Context::Context(std::shared_ptr<Session> session) : session(std::move(session)), queue(this->session->device().openQueue()) {}
 
-char *Context::placeTensor(const TensorRef &tensor, bool isInput, std::vector<MemoryRef> &staging) {
+const BoundBucket &Context::boundBucket(const std::string &name) {
+  Known &bucket = known[name];
+  uint64_t generation = session->generation();
+  if (!bucket.bound || bucket.generation != generation)
+    bucket = {session->bind(name), generation};
+  uint64_t needed = std::max<uint64_t>(bucket.bound->scratchBytes(), 1);
+  if (!arena || arena->bytes() < needed) {
+    arena = nullptr; // Give the old one back before taking a larger one.
+    arena = session->device().allocate(needed, fmt::format("the scratch of bucket '{}'", name));
+  }
+  return *bucket.bound;
+}
+
+/// The request's inputs. Those whose values are compiled in are compared on the host: when they lie on the device, once,
+/// and then left out, as they may be.
+std::vector<TensorRef> Context::readFixedInputs(const RunRequest &request) {
+  const Manifest &manifest = session->package().manifest();
+  auto isFixed = [&](const TensorRef &tensor) {
+    return tensor.onDevice && (manifest.constantInputs.contains(tensor.name) ||
+                               std::count(manifest.pinned.begin(), manifest.pinned.end(), tensor.name) > 0);
+  };
+  std::vector<TensorRef> out;
+  for (const TensorRef &tensor : request.inputs) {
+    if (!isFixed(tensor)) {
+      out.push_back(tensor);
+      continue;
+    }
+    if (!tensor.isDense() || !tensor.data)
+      fail("input '{}' is strided or has no data; on a GPU make it contiguous first", tensor.name);
+    if (!checkedOnDevice.insert({tensor.name, tensor.data}).second)
+      continue;
+    std::vector<uint8_t> &copy = hostCopies.emplace_back(bytesOf(tensor));
+    queue->download(copy, static_cast<const char *>(tensor.data));
+    queue->wait();
+    out.push_back({tensor.name, tensor.dtype, tensor.shape, {}, copy.data()});
+  }
+  return out;
+}
+
+char *Context::placeTensor(const TensorRef &tensor, bool isInput, MemoryRef &staging) {
   Device &device = session->device();
-  bool aligned = reinterpret_cast<uintptr_t>(tensor.data) % byteSize(tensor.dtype) == 0;
+  uint64_t alignment = std::max<uint64_t>(device.alignment(), byteSize(tensor.dtype));
+  bool aligned = reinterpret_cast<uintptr_t>(tensor.data) % alignment == 0;
   bool dense = tensor.isDense();
-  staging.push_back(nullptr);
-  if (device.isHost() && dense && aligned)
+  if (tensor.onDevice && device.isHost())
+    fail("'{}' is memory of a GPU, but '{}' is open on the host; open it on 'cuda' or hand over host memory", tensor.name,
+         session->package().path());
+  if (tensor.onDevice && !dense)
+    fail("'{}' is strided; on a GPU make it contiguous first", tensor.name);
+  if (tensor.onDevice && !aligned)
+    fail("'{}' is at an address that is not a multiple of {}; on a GPU kernels read {} bytes at once, copy it into memory "
+         "of its own",
+         tensor.name, alignment, alignment);
+  if (tensor.onDevice || (device.isHost() && dense && aligned))
     return static_cast<char *>(tensor.data);
   uint64_t bytes = bytesOf(tensor);
-  staging.back() = device.allocate(bytes, fmt::format("'{}'", tensor.name));
+  if (!staging || staging->bytes() != bytes)
+    staging = device.allocate(bytes, fmt::format("'{}'", tensor.name));
   if (!isInput)
-    return staging.back()->data();
+    return staging->data();
   if (dense) {
-    device.upload(staging.back()->data(), std::span(static_cast<const uint8_t *>(tensor.data), bytes));
+    queue->upload(staging->data(), {static_cast<const uint8_t *>(tensor.data), bytes});
   } else {
-    std::vector<uint8_t> copy(bytes);
+    std::vector<uint8_t> &copy = hostCopies.emplace_back(bytes);
     copyToDense(reinterpret_cast<char *>(copy.data()), tensor);
-    device.upload(staging.back()->data(), copy);
+    queue->upload(staging->data(), copy);
   }
-  return staging.back()->data();
+  return staging->data();
 }
 
-void Context::collectOutputs(const CheckedRequest &request, const std::vector<MemoryRef> &staging) {
+void Context::collectOutputs(const CheckedRequest &request) {
   for (size_t i = 0; i < request.outputs.size(); ++i) {
-    if (!staging[i])
+    const TensorRef &target = request.outputs[i];
+    if (!outputStaged[i])
       continue;
-    std::vector<uint8_t> dense(bytesOf(request.outputs[i]));
-    session->device().download(dense, staging[i]->data());
-    TensorRef target = request.outputs[i];
-    copyFromDense(target, reinterpret_cast<const char *>(dense.data()));
+    std::vector<uint8_t> dense;
+    bool direct = target.isDense();
+    std::span<uint8_t> bytes(static_cast<uint8_t *>(target.data), direct ? bytesOf(target) : 0);
+    if (!direct) {
+      dense.resize(bytesOf(target));
+      bytes = dense;
+    }
+    queue->download(bytes, outputStaging[i]->data());
+    queue->wait();
+    if (!direct)
+      copyFromDense(target, reinterpret_cast<const char *>(dense.data()));
   }
 }
 
-Addresses Context::addressesFor(const BoundBucket &bound, const std::vector<char *> &inputs,
-                                const std::vector<char *> &outputs) {
-  Addresses addresses = bound.addresses;
+void Context::bindAddresses(const BoundBucket &bound) {
+  addresses = bound.addresses;
   const std::vector<PlanBuffer> &buffers = bound.plan->buffers;
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].space == Space::Input)
@@ -64,40 +123,54 @@ Addresses Context::addressesFor(const BoundBucket &bound, const std::vector<char
     else if (buffers[i].space == Space::Arena)
       addresses[i] = arena->data() + buffers[i].offset;
   }
-  return addresses;
+}
+
+/// All bits set is a NaN in every float type.
+void Context::fillWithNaN(const CheckedRequest &request) {
+  queue->fill(arena->data(), 0xff, arena->bytes());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    queue->fill(outputs[i], 0xff, bytesOf(request.outputs[i]));
 }
 
 RunReport Context::run(const RunRequest &request) {
   if (busy.test_and_set())
     fail("this context is running in another thread; give each thread a context of its own");
   BusyGuard guard{busy};
-  Device &device = session->device();
-  CheckedRequest checked =
-      checkRequest(session->package(), session->plans(), request.bucket, request.inputs, request.outputs);
-  std::shared_ptr<const BoundBucket> bound = session->bind(checked.bucket);
-  if (!arena || arena->bytes() < bound->plan->arenaBytes) {
-    arena = nullptr; // Give the old one back before taking a larger one.
-    arena = device.allocate(bound->plan->arenaBytes, fmt::format("the scratch of bucket '{}'", checked.bucket));
+  Session::RunGuard noUpdate(*session);
+  queue->use(request.stream);
+  std::vector<TensorRef> given = readFixedInputs(request);
+  CheckedRequest checked = checkRequest(session->package(), session->plans(), request.bucket, given, request.outputs);
+  if (request.stream)
+    for (const std::vector<TensorRef> *list : {&checked.inputs, &checked.outputs})
+      for (const TensorRef &tensor : *list)
+        if (!tensor.onDevice)
+          fail("'{}' is memory of the host; a run on a stream takes tensors of the GPU only", tensor.name);
+  const BoundBucket &bound = boundBucket(checked.bucket);
+  inputStaging.resize(std::max(inputStaging.size(), checked.inputs.size()));
+  outputStaging.resize(std::max(outputStaging.size(), checked.outputs.size()));
+  inputs.clear();
+  outputs.clear();
+  outputStaged.clear();
+  for (size_t i = 0; i < checked.inputs.size(); ++i)
+    inputs.push_back(placeTensor(checked.inputs[i], true, inputStaging[i]));
+  for (size_t i = 0; i < checked.outputs.size(); ++i) {
+    outputs.push_back(placeTensor(checked.outputs[i], false, outputStaging[i]));
+    outputStaged.push_back(outputs.back() != checked.outputs[i].data);
   }
-  std::vector<MemoryRef> inputStaging, outputStaging;
-  std::vector<char *> inputs, outputs;
-  for (const TensorRef &tensor : checked.inputs)
-    inputs.push_back(placeTensor(tensor, true, inputStaging));
-  for (const TensorRef &tensor : checked.outputs)
-    outputs.push_back(placeTensor(tensor, false, outputStaging));
-  if (request.poison) { // All bits set is a NaN in every float type.
-    device.fill(arena->data(), 0xff, arena->bytes());
-    for (size_t i = 0; i < outputs.size(); ++i)
-      device.fill(outputs[i], 0xff, bytesOf(checked.outputs[i]));
-  }
-  Addresses addresses = addressesFor(*bound, inputs, outputs);
+  if (request.poison)
+    fillWithNaN(checked);
+  bindAddresses(bound);
+  char *scratch = arena->data() + bound.libraryScratchOffset();
   RunReport report{checked.bucket, {}};
   if (request.timed)
-    report.opSeconds = bound->executable->runTimed(OpList::Step, addresses);
+    report.opSeconds = queue->stepTimed(*bound.executable, addresses, scratch);
   else
-    bound->executable->run(OpList::Step, addresses);
-  device.synchronize();
-  collectOutputs(checked, outputStaging);
+    queue->step(*bound.executable, addresses, scratch);
+  if (!request.stream) {
+    queue->wait();
+    collectOutputs(checked);
+  }
+  hostCopies.clear();
   return report;
 }
 

@@ -23,17 +23,6 @@ public:
   ~HostMemory() override { munmap(data(), bytes()); }
 };
 
-/// Somebody else's bytes, kept alive by `owner`. Kernels only read them.
-class BorrowedMemory : public DeviceMemory {
-public:
-  BorrowedMemory(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner)
-      : DeviceMemory(reinterpret_cast<char *>(const_cast<uint8_t *>(bytes.data())), bytes.size()),
-        owner(std::move(owner)) {}
-
-private:
-  std::shared_ptr<const void> owner;
-};
-
 using KernelFunction = void(char *const *);
 
 class HostExecutable : public Executable {
@@ -49,25 +38,7 @@ public:
     }
   }
 
-  void run(OpList list, const Addresses &addresses) const override {
-    std::vector<char *> args;
-    for (const PlanOp &op : opsOf(list))
-      runOp(op, addresses, args);
-  }
-
-  std::vector<double> runTimed(OpList list, const Addresses &addresses) const override {
-    using Clock = std::chrono::steady_clock;
-    std::vector<char *> args;
-    std::vector<double> seconds;
-    for (const PlanOp &op : opsOf(list)) {
-      Clock::time_point start = Clock::now();
-      runOp(op, addresses, args);
-      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    }
-    return seconds;
-  }
-
-private:
+  uint64_t scratchBytes() const override { return 0; }
   const std::vector<PlanOp> &opsOf(OpList list) const { return list == OpList::Prepare ? prepare : step; }
 
   /// `args` is scratch that is kept between ops, so that a run allocates once.
@@ -86,10 +57,53 @@ private:
     }
   }
 
+private:
   std::vector<PlanOp> prepare, step;
   std::shared_ptr<SharedObject> object;
   std::shared_ptr<const Blas> blas;
   std::vector<KernelFunction *> kernels;
+};
+
+/// Work is done at once.
+class HostQueue : public Queue {
+public:
+  void use(void *stream) override {
+    if (stream)
+      fail("the device 'host' has no streams; run without one, or open the package on 'cuda'");
+  }
+  void upload(char *target, std::span<const uint8_t> source) override {
+    std::copy(source.begin(), source.end(), reinterpret_cast<uint8_t *>(target));
+  }
+  void download(std::span<uint8_t> target, const char *source) override {
+    std::copy_n(reinterpret_cast<const uint8_t *>(source), target.size(), target.data());
+  }
+  void copy(char *target, const char *source, uint64_t bytes) override { std::memcpy(target, source, bytes); }
+  void fill(char *target, uint8_t value, uint64_t bytes) override { std::memset(target, value, bytes); }
+  void run(const Executable &executable, OpList list, size_t begin, size_t end, const Addresses &addresses,
+           char *) override {
+    const auto &host = static_cast<const HostExecutable &>(executable);
+    for (size_t i = begin; i < end; ++i)
+      host.runOp(host.opsOf(list)[i], addresses, args);
+  }
+  void step(const Executable &executable, const Addresses &addresses, char *scratch) override {
+    size_t count = static_cast<const HostExecutable &>(executable).opsOf(OpList::Step).size();
+    run(executable, OpList::Step, 0, count, addresses, scratch);
+  }
+  std::vector<double> stepTimed(const Executable &executable, const Addresses &addresses, char *scratch) override {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> seconds;
+    size_t count = static_cast<const HostExecutable &>(executable).opsOf(OpList::Step).size();
+    for (size_t i = 0; i < count; ++i) {
+      Clock::time_point start = Clock::now();
+      run(executable, OpList::Step, i, i + 1, addresses, scratch);
+      seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    return seconds;
+  }
+  void wait() override {}
+
+private:
+  std::vector<char *> args;
 };
 
 bool usesGemm(const std::vector<PlanOp> &ops) {
@@ -97,6 +111,15 @@ bool usesGemm(const std::vector<PlanOp> &ops) {
     if (std::holds_alternative<GemmOp>(op.body))
       return true;
   return false;
+}
+
+/// Refuses the products that only CUDA's BLAS has.
+void checkGemms(const std::vector<PlanOp> &ops) {
+  for (const PlanOp &op : ops)
+    if (const auto *gemm = std::get_if<GemmOp>(&op.body))
+      if (gemm->bias || (gemm->dtype != DType::f32 && gemm->dtype != DType::f64))
+        fail("the matrix product of '{}' ({}{}) is not one that the host has; the package is damaged, compile again",
+             op.where, nameOf(gemm->dtype), gemm->bias ? " with a bias" : "");
 }
 
 #ifdef __x86_64__
@@ -130,7 +153,10 @@ std::string missingForTarget(const std::string &triple, const std::string &cpu) 
 }
 
 HostDevice::HostDevice(const Package &package, const DeviceOptions &options) : package(package), options(options) {
-  const ManifestTarget &target = *package.manifest().findTarget("host");
+  const ManifestTarget *found = package.manifest().findTarget("host");
+  if (!found)
+    fail("'{}' was not compiled for the device 'host'; it has {}", package.path(), package.manifest().targetList());
+  const ManifestTarget &target = *found;
   std::string missing = missingForTarget(target.triple, target.cpu);
   if (!missing.empty())
     fail("'{}' was compiled for '{}' on '{}' and needs {}; compile again for this machine", package.path(), target.cpu,
@@ -148,25 +174,7 @@ MemoryRef HostDevice::allocate(uint64_t bytes, std::string_view purpose) {
   return std::make_shared<HostMemory>(address, size);
 }
 
-MemoryRef HostDevice::makeResident(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
-                                   std::string_view purpose) {
-  // 16 is the largest alignment that an element needs (c128).
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % 16 == 0)
-    return std::make_shared<BorrowedMemory>(bytes, std::move(owner));
-  MemoryRef copy = allocate(bytes.size(), purpose);
-  upload(copy->data(), bytes);
-  return copy;
-}
-
-void HostDevice::upload(char *target, std::span<const uint8_t> source) {
-  std::copy(source.begin(), source.end(), reinterpret_cast<uint8_t *>(target));
-}
-
-void HostDevice::download(std::span<uint8_t> target, const char *source) {
-  std::copy_n(reinterpret_cast<const uint8_t *>(source), target.size(), target.data());
-}
-
-void HostDevice::fill(char *target, uint8_t value, uint64_t bytes) { std::memset(target, value, bytes); }
+std::unique_ptr<Queue> HostDevice::openQueue() { return std::make_unique<HostQueue>(); }
 
 std::shared_ptr<SharedObject> HostDevice::object() {
   std::lock_guard lock(mutex);
@@ -184,21 +192,11 @@ std::shared_ptr<const Blas> HostDevice::blas() {
 }
 
 std::unique_ptr<Executable> HostDevice::load(const Plan &plan) {
+  checkGemms(plan.prepare);
+  checkGemms(plan.step);
   bool needsBlas = usesGemm(plan.prepare) || usesGemm(plan.step);
   return std::make_unique<HostExecutable>(plan, plan.kernels.empty() ? nullptr : object(),
                                           needsBlas ? blas() : nullptr);
-}
-
-std::shared_ptr<Device> openDevice(std::string_view name, const Package &package, const DeviceOptions &options) {
-  std::vector<std::string_view> names;
-  for (const ManifestTarget &target : package.manifest().targets)
-    names.push_back(target.name);
-  if (!package.manifest().findTarget(name))
-    fail("'{}' was not compiled for device '{}'; it has {}", package.path(), name,
-         names.empty() ? "no targets" : fmt::format("{}", fmt::join(names, ", ")));
-  if (name == "host")
-    return std::make_shared<HostDevice>(package, options);
-  fail("this runtime has no device '{}'; it has host", name);
 }
 
 } // namespace ditc

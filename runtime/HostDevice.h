@@ -34,15 +34,14 @@ public:
   HostDevice(const Package &package, const DeviceOptions &options);
 
   std::string_view name() const override { return "host"; }
+  std::string_view target() const override { return "host"; }
   bool isHost() const override { return true; }
+  uint64_t alignment() const override { return 1; }
   MemoryRef allocate(uint64_t bytes, std::string_view purpose) override;
-  MemoryRef makeResident(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
-                         std::string_view purpose) override;
-  void upload(char *target, std::span<const uint8_t> source) override;
-  void download(std::span<uint8_t> target, const char *source) override;
-  void fill(char *target, uint8_t value, uint64_t bytes) override;
+  void checkRoom(std::span<const MemoryNeed>) override {} // pages are taken when they are touched
   std::unique_ptr<Executable> load(const Plan &plan) override;
-  void synchronize() override {}
+  std::unique_ptr<Queue> openQueue() override;
+  void waitForQueues() override {}
 
 private:
   std::shared_ptr<SharedObject> object();

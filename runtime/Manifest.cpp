@@ -50,7 +50,7 @@ OrderedJson toJson(const ManifestTarget &target) {
 }
 
 OrderedJson toJson(const ManifestBucket &bucket) {
-  return {{"name", bucket.name}, {"symbols", OrderedJson(bucket.symbols)}, {"plan", bucket.plan}};
+  return {{"name", bucket.name}, {"symbols", OrderedJson(bucket.symbols)}, {"plans", OrderedJson(bucket.plans)}};
 }
 
 OrderedJson toJson(const ConstantValue &value) {
@@ -151,9 +151,11 @@ ManifestTarget readTarget(const JsonField &field) {
 }
 
 ManifestBucket readBucket(const JsonField &field) {
-  ManifestBucket out{field.at("name").text(), {}, field.at("plan").text()};
+  ManifestBucket out{field.at("name").text(), {}, {}};
   field.at("symbols").members(
       [&](const std::string &name, const JsonField &value) { out.symbols[name] = value.integer(); });
+  field.at("plans").members(
+      [&](const std::string &target, const JsonField &value) { out.plans[target] = value.text(); });
   return out;
 }
 
@@ -168,6 +170,20 @@ ConstantValue readConstant(const JsonField &field) {
   if (value.is_number_float())
     return value.get<double>();
   return field.text();
+}
+
+/// Each bucket has a plan for each target, and none for others.
+void checkPlans(const Manifest &manifest, std::string_view source) {
+  for (const ManifestBucket &bucket : manifest.buckets) {
+    for (const ManifestTarget &target : manifest.targets)
+      if (!bucket.plans.contains(target.name))
+        fail("'{}': bucket '{}' has no plan for the target '{}'; the file is damaged, compile again", source,
+             bucket.name, target.name);
+    for (const auto &[target, plan] : bucket.plans)
+      if (!manifest.findTarget(target))
+        fail("'{}': bucket '{}' has a plan for '{}', which is no target; the file is damaged, compile again", source,
+             bucket.name, target);
+  }
 }
 
 template <typename T> void checkNames(const std::vector<T> &items, std::string_view what, std::string_view source) {
@@ -240,6 +256,7 @@ std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::stri
   checkNames(manifest.buckets, "bucket", source);
   if (manifest.buckets.empty())
     fail("'{}' has no buckets; the file is damaged, compile again", source);
+  checkPlans(manifest, source);
   std::map<std::string, MemberRecord> members;
   root.at("entries").members([&](const std::string &name, const JsonField &field) {
     members[name] = {field.at("bytes").count(), field.at("xxh128").text()};
@@ -262,6 +279,13 @@ std::string Manifest::bucketList() const {
   for (const ManifestBucket &bucket : buckets)
     names.push_back(bucket.name);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string Manifest::targetList() const {
+  std::vector<std::string_view> names;
+  for (const ManifestTarget &target : targets)
+    names.push_back(target.name);
+  return names.empty() ? "no targets" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 } // namespace ditc

@@ -45,15 +45,15 @@ struct ManifestWeight {
 
 struct ManifestTarget {
   std::string name;   ///< "host", "sm_90a", ...
-  std::string object; ///< package member with the kernels
+  std::string object; ///< package member: native code (host), or the kernel file (CUDA: "sm_90a/kernels.json")
   std::string triple; ///< host only
   std::string cpu;    ///< host only
 };
 
 struct ManifestBucket {
   std::string name;
-  std::map<std::string, int64_t> symbols; ///< the sizes that make this bucket
-  std::string plan;                       ///< package member
+  std::map<std::string, int64_t> symbols;   ///< the sizes that make this bucket
+  std::map<std::string, std::string> plans; ///< package member of each target's plan
 };
 
 struct Manifest {
@@ -71,9 +71,11 @@ struct Manifest {
   const ManifestTarget *findTarget(std::string_view name) const;
   /// "512px, 1024px"
   std::string bucketList() const;
+  /// "host, sm_90a"; "no targets" when there are none
+  std::string targetList() const;
 };
 
-inline constexpr int kPackageVersion = 1;
+inline constexpr int kPackageVersion = 2;
 
 /// What the manifest says about another member of the package.
 struct MemberRecord {

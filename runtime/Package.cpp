@@ -89,7 +89,8 @@ Package Package::open(const std::string &path) {
     if (!target.object.empty())
       state->checkMember(target.object, fmt::format("target '{}'", target.name), UINT64_MAX);
   for (const ManifestBucket &bucket : manifest.buckets)
-    state->checkMember(bucket.plan, fmt::format("bucket '{}'", bucket.name), UINT64_MAX);
+    for (const auto &[target, plan] : bucket.plans)
+      state->checkMember(plan, fmt::format("bucket '{}'", bucket.name), UINT64_MAX);
   for (const auto &[name, weight] : manifest.weights)
     if (!weight.entry.empty())
       state->checkMember(weight.entry, fmt::format("weight '{}'", name),
@@ -170,12 +171,15 @@ void Package::State::checkBuffers(const Plan &plan, std::string_view source) con
   }
 }
 
-Plan Package::plan(std::string_view bucket) const {
+Plan Package::plan(std::string_view bucket, std::string_view target) const {
   const ManifestBucket *found = manifest().findBucket(bucket);
   if (!found)
     fail("'{}' has no bucket '{}'; it has {}", path(), bucket, manifest().bucketList());
-  std::string source = fmt::format("{}: {}", path(), found->plan);
-  Plan plan = parsePlan(text(found->plan), source);
+  auto member = found->plans.find(std::string(target));
+  if (member == found->plans.end())
+    fail("'{}' was not compiled for '{}'; it has {}", path(), target, manifest().targetList());
+  std::string source = fmt::format("{}: {}", path(), member->second);
+  Plan plan = parsePlan(text(member->second), source);
   state->checkPorts(plan.inputs, manifest().inputs, "inputs", source);
   state->checkPorts(plan.outputs, manifest().outputs, "outputs", source);
   state->checkBuffers(plan, source);

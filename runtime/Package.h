@@ -16,6 +16,9 @@
 
 namespace ditc {
 
+/// "buckets/<bucket>/<target>/plan.json"
+std::string planMember(std::string_view bucket, std::string_view target);
+
 /// A read-only package, memory-mapped. Copies share the mapping; all members may be called from several
 /// threads. Opening checks the version, the manifest, and that every member that it names is there with
 /// the size it should have.
@@ -34,8 +37,8 @@ public:
   /// As bytes(), without the hash.
   std::span<const uint8_t> uncheckedBytes(std::string_view member) const;
   /// The validated plan, whose weights and constants are checked against the manifest as well. Throws
-  /// Error (Input): no such bucket (with the list of buckets), or a damaged plan.
-  Plan plan(std::string_view bucket) const;
+  /// Error (Input): no such bucket or target (with the list of those there are), or a damaged plan.
+  Plan plan(std::string_view bucket, std::string_view target) const;
   /// Names of all members but the manifest.
   std::vector<std::string> members() const;
   /// Bytes of a member; 0 when there is none.
@@ -63,8 +66,8 @@ public:
   void end();
   /// Adds the member constants/<hash> unless it is there already; its name.
   std::string addConstant(std::span<const uint8_t> bytes);
-  /// Validates the plan and adds it as buckets/<bucket>/plan.json; the member's name.
-  std::string addPlan(const std::string &bucket, const Plan &plan);
+  /// Validates the plan and adds it as planMember(bucket, target); the member's name.
+  std::string addPlan(const std::string &bucket, const std::string &target, const Plan &plan);
   /// Checks that the manifest and the members fit, adds the manifest with the hashes, and renames.
   /// Throws Error (Internal) when they do not fit: that is the compiler's fault.
   void finish(const Manifest &manifest);

@@ -72,8 +72,12 @@ std::string PackageWriter::addConstant(std::span<const uint8_t> bytes) {
   return member;
 }
 
-std::string PackageWriter::addPlan(const std::string &bucket, const Plan &plan) {
-  std::string member = fmt::format("buckets/{}/plan.json", bucket);
+std::string planMember(std::string_view bucket, std::string_view target) {
+  return fmt::format("buckets/{}/{}/plan.json", bucket, target);
+}
+
+std::string PackageWriter::addPlan(const std::string &bucket, const std::string &target, const Plan &plan) {
+  std::string member = planMember(bucket, target);
   try {
     validatePlan(plan, member);
   } catch (const Error &error) {
@@ -100,11 +104,12 @@ void PackageWriter::State::checkManifest(const Manifest &manifest) const {
   for (const ManifestTarget &target : manifest.targets)
     if (!target.object.empty())
       need(target.object, fmt::format("target '{}'", target.name));
-  for (const ManifestBucket &bucket : manifest.buckets) {
-    need(bucket.plan, fmt::format("bucket '{}'", bucket.name));
-    if (auto plan = plans.find(bucket.plan); plan != plans.end())
-      checkPlan(bucket.plan, plan->second, manifest);
-  }
+  for (const ManifestBucket &bucket : manifest.buckets)
+    for (const auto &[target, member] : bucket.plans) {
+      need(member, fmt::format("bucket '{}'", bucket.name));
+      if (auto plan = plans.find(member); plan != plans.end())
+        checkPlan(member, plan->second, manifest);
+    }
   for (const auto &[name, weight] : manifest.weights) {
     if (weight.entry.empty())
       continue;

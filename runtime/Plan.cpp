@@ -66,6 +66,8 @@ OrderedJson bodyToJson(const GemmOp &op) {
   addOperand(out, "a", op.a, true);
   addOperand(out, "b", op.b, true);
   addOperand(out, "c", op.c, false);
+  if (op.bias)
+    out["bias"] = toJson(*op.bias);
   return out;
 }
 
@@ -153,6 +155,8 @@ GemmOp readGemm(const JsonField &field) {
   out.a = readOperand(field, "a", true);
   out.b = readOperand(field, "b", true);
   out.c = readOperand(field, "c", false);
+  if (field.has("bias"))
+    out.bias = readPointer(field.at("bias"));
   return out;
 }
 

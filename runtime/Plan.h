@@ -9,6 +9,7 @@
 #include "runtime/DType.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -70,13 +71,14 @@ struct GemmOperand {
   std::vector<int64_t> batchStrides;  ///< elements per batch dimension, 0 repeats the matrix (a and b only)
 };
 
-/// Row-major C[i] = op(A[i]) * op(B[i]), op(A) m x k, op(B) k x n, for every index i of the batch. k = 0
-/// gives zeros.
+/// Row-major C[i] = op(A[i]) * op(B[i]) + bias, op(A) m x k, op(B) k x n, for every index i of the batch. k = 0
+/// gives zeros (or the bias). Sums are f32, of f64 in f64. bf16, f16 and a bias are for CUDA only.
 struct GemmOp {
-  DType dtype = DType::f32; ///< f32 or f64
+  DType dtype = DType::f32; ///< of operands and product: f32, f64, bf16 or f16
   int64_t m = 0, n = 0, k = 0;
   std::vector<int64_t> batch; ///< sizes of the batch dimensions, possibly none
   GemmOperand a, b, c;
+  std::optional<PlanPointer> bias = {}; ///< [n], added to each row
 };
 
 struct CopyOp {

@@ -151,14 +151,20 @@ private:
   }
 
   void checkBody(const GemmOp &op, bool preparing, const std::string &where) const {
-    if (op.dtype != DType::f32 && op.dtype != DType::f64)
-      refuse("{}: gemm in {}, expected f32 or f64", where, nameOf(op.dtype));
+    if (op.dtype != DType::f32 && op.dtype != DType::f64 && op.dtype != DType::bf16 && op.dtype != DType::f16)
+      refuse("{}: gemm in {}, expected f32, f64, bf16 or f16", where, nameOf(op.dtype));
     for (int64_t size : {op.m, op.n, op.k})
       if (size < 0 || size > kMaxBlasInt)
         refuse("{}: gemm size {} is not within 0 and 2^31-1", where, size);
     checkOperand(op, op.a, op.m, op.k, preparing, where, "a");
     checkOperand(op, op.b, op.k, op.n, preparing, where, "b");
     checkOperand(op, op.c, op.m, op.n, preparing, where, "c");
+    if (!op.bias)
+      return;
+    uint64_t unit = byteSize(op.dtype);
+    checkRange(*op.bias, static_cast<uint64_t>(op.n) * unit, where, "bias");
+    checkAccess(*op.bias, false, preparing, where, "bias");
+    checkAlignment(*op.bias, unit, where, "bias");
   }
 
   void checkOperand(const GemmOp &op, const GemmOperand &operand, int64_t rows, int64_t columns, bool preparing,
@@ -188,10 +194,14 @@ private:
     uint64_t unit = byteSize(op.dtype);
     checkRange(operand.at, empty ? 0 : elements ? multiply(*elements, unit) : std::nullopt, where, name);
     checkAccess(operand.at, name == "c", preparing, where, name);
-    const PlanBuffer &buffer = plan.buffers[operand.at.buffer];
-    if ((operand.at.offset + buffer.offset) % unit != 0)
-      refuse("{}: {} starts at byte {}, which is not a multiple of {}", where, name,
-             operand.at.offset + buffer.offset, unit);
+    checkAlignment(operand.at, unit, where, name);
+  }
+
+  void checkAlignment(const PlanPointer &pointer, uint64_t unit, const std::string &where,
+                      std::string_view name) const {
+    uint64_t start = pointer.offset + plan.buffers[pointer.buffer].offset;
+    if (start % unit != 0)
+      refuse("{}: {} starts at byte {}, which is not a multiple of {}", where, name, start, unit);
   }
 
   const Plan &plan;

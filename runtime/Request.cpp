@@ -65,14 +65,22 @@ std::string firstMisfit(const std::vector<PortDesc> &ports, std::span<const Tens
   return "";
 }
 
-std::string bucketOfShapes(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs) {
-  std::vector<std::string> misfits;
+/// Nothing when no bucket has the inputs' shapes; `misfits` then says why.
+std::optional<std::string> bucketOfShapes(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs,
+                                          std::vector<std::string> &misfits) {
   for (const ManifestBucket &bucket : package.manifest().buckets) {
     std::string misfit = firstMisfit(plans.at(bucket.name).inputs, inputs);
     if (misfit.empty())
       return bucket.name;
     misfits.push_back(fmt::format("{} {}", bucket.name, misfit));
   }
+  return std::nullopt;
+}
+
+std::string needBucketOfShapes(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs) {
+  std::vector<std::string> misfits;
+  if (std::optional<std::string> bucket = bucketOfShapes(package, plans, inputs, misfits))
+    return *bucket;
   fail("no bucket of '{}' takes these shapes: {}; use one of these shapes or compile a bucket for yours",
        package.path(), fmt::join(misfits, "; "));
 }
@@ -146,16 +154,31 @@ std::vector<TensorRef> inPlanOrder(const std::vector<PortDesc> &ports, std::span
 
 } // namespace
 
-std::string chooseBucket(const Package &package, const PlanMap &plans, const std::string &named,
-                         std::span<const TensorRef> inputs) {
+namespace {
+
+void checkInputs(const Package &package, std::span<const TensorRef> inputs) {
   const Manifest &manifest = package.manifest();
   std::set<std::string> optional(manifest.pinned.begin(), manifest.pinned.end());
   for (const auto &[name, value] : manifest.constantInputs)
     optional.insert(name);
+  checkNamesAndTypes(manifest.inputs, inputs, optional, "input", package);
+}
+
+} // namespace
+
+bool fitsSomeBucket(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs) {
+  checkInputs(package, inputs);
+  std::vector<std::string> misfits;
+  return bucketOfShapes(package, plans, inputs, misfits).has_value();
+}
+
+std::string chooseBucket(const Package &package, const PlanMap &plans, const std::string &named,
+                         std::span<const TensorRef> inputs) {
+  const Manifest &manifest = package.manifest();
   if (!named.empty() && !manifest.findBucket(named))
     fail("'{}' has no bucket '{}'; it has {}", package.path(), named, manifest.bucketList());
-  checkNamesAndTypes(manifest.inputs, inputs, optional, "input", package);
-  std::string bucket = named.empty() ? bucketOfShapes(package, plans, inputs) : named;
+  checkInputs(package, inputs);
+  std::string bucket = named.empty() ? needBucketOfShapes(package, plans, inputs) : named;
   if (std::string misfit = firstMisfit(plans.at(bucket).inputs, inputs); !misfit.empty())
     fail("bucket '{}' {}; '{}' has the buckets {}", bucket, misfit, package.path(), manifest.bucketList());
   return bucket;

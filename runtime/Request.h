@@ -29,6 +29,9 @@ struct CheckedRequest {
 std::string chooseBucket(const Package &package, const PlanMap &plans, const std::string &named,
                          std::span<const TensorRef> inputs);
 
+/// Whether some bucket has the shapes of the inputs. Throws as chooseBucket does for everything else.
+bool fitsSomeBucket(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs);
+
 /// chooseBucket; constant and pinned inputs, which must have the compiled values; and the outputs: all of
 /// them, with the bucket's types and shapes, in memory that overlaps neither the inputs nor each other.
 /// Throws Error (Input).

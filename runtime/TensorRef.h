@@ -17,7 +17,8 @@ struct TensorRef {
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides; ///< elements per dimension; empty: dense, row-major
-  void *data = nullptr;         ///< element 0, host memory; inputs and weights are only read
+  void *data = nullptr;         ///< element 0; inputs and weights are only read
+  bool onDevice = false;        ///< `data` is memory of the session's GPU rather than of the host
 
   /// True when elements lie row-major without gaps.
   bool isDense() const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where weights come from. Dense ones are used where they are mapped; strided ones are gathered once.
+// Where weights come from. On the host, dense ones are used where they are mapped; on a GPU they are uploaded when
+// somebody needs them, from where they are mapped.
 #include "runtime/Weights.h"
 
 #include "runtime/Error.h"
@@ -11,8 +12,19 @@
 
 namespace ditc {
 
-WeightStore::WeightStore(const Package &package, std::shared_ptr<Device> device, bool verify)
-    : package(package), device(std::move(device)), verify(verify) {}
+namespace {
+
+/// Dense bytes of a host tensor that is not: a copy.
+std::shared_ptr<std::vector<uint8_t>> gather(const TensorRef &tensor) {
+  auto dense = std::make_shared<std::vector<uint8_t>>(PortDesc{tensor.name, tensor.dtype, tensor.shape}.bytes());
+  copyToDense(reinterpret_cast<char *>(dense->data()), tensor);
+  return dense;
+}
+
+} // namespace
+
+WeightStore::WeightStore(const Package &package, std::shared_ptr<Device> device, Queue &queue, bool verify)
+    : package(package), device(std::move(device)), queue(queue), verify(verify) {}
 
 const ManifestWeight &WeightStore::check(const TensorRef &tensor, std::string_view source) const {
   auto found = package.manifest().weights.find(tensor.name);
@@ -25,6 +37,11 @@ const ManifestWeight &WeightStore::check(const TensorRef &tensor, std::string_vi
   if (!tensor.strides.empty() && tensor.strides.size() != tensor.shape.size())
     fail("{}: weight '{}' has {} strides for {} dimensions", source, tensor.name, tensor.strides.size(),
          tensor.shape.size());
+  if (tensor.onDevice && device->isHost())
+    fail("{}: weight '{}' is memory of a GPU, but '{}' is open on the host; open it on 'cuda' or hand over host memory",
+         source, tensor.name, package.path());
+  if (tensor.onDevice && !tensor.isDense())
+    fail("{}: weight '{}' is strided; on a GPU make it contiguous first", source, tensor.name);
   if (!tensor.data && PortDesc{tensor.name, tensor.dtype, tensor.shape}.bytes() > 0)
     fail("{}: weight '{}' has no data (null pointer)", source, tensor.name);
   return weight;
@@ -39,45 +56,15 @@ std::vector<std::string> WeightStore::useFiles(const std::vector<std::string> &p
         continue;
       }
       check(refTo(name, view), fmt::format("'{}'", file.path()));
-      resident[name] = device->makeResident(view.bytes, std::make_shared<SafetensorsFile>(file),
-                                            fmt::format("weight '{}'", name));
+      Slot &slot = slots[name];
+      slot = {nullptr, HostBytes{view.bytes, std::make_shared<SafetensorsFile>(file)}, false, false, slot.version + 1};
     }
   return unknown;
 }
 
-void WeightStore::set(std::span<const TensorRef> tensors, Ownership ownership) {
-  for (const TensorRef &tensor : tensors)
-    check(tensor, "set weights");
-  for (const TensorRef &tensor : tensors) {
-    std::string purpose = fmt::format("weight '{}'", tensor.name);
-    uint64_t bytes = PortDesc{tensor.name, tensor.dtype, tensor.shape}.bytes();
-    std::span<const uint8_t> source(static_cast<const uint8_t *>(tensor.data), bytes);
-    if (tensor.isDense() && ownership == Ownership::Borrow) {
-      resident[tensor.name] = device->makeResident(source, nullptr, purpose);
-      continue;
-    }
-    std::vector<uint8_t> dense;
-    if (!tensor.isDense()) {
-      dense.resize(bytes);
-      copyToDense(reinterpret_cast<char *>(dense.data()), tensor);
-      source = dense;
-    }
-    MemoryRef memory = device->allocate(bytes, purpose);
-    device->upload(memory->data(), source);
-    resident[tensor.name] = memory;
-  }
-}
+//===-- from the package ------------------------------------------------------------------------------===//
 
-std::vector<std::string> WeightStore::missing() const {
-  std::vector<std::string> names;
-  for (const auto &[name, weight] : package.manifest().weights)
-    if (weight.entry.empty() && weight.file.empty() && !resident.contains(name))
-      names.push_back(name);
-  return names;
-}
-
-std::span<const uint8_t> WeightStore::rangeOfFile(const std::string &name, const ManifestWeight &weight,
-                                                  std::shared_ptr<const void> &owner) {
+WeightStore::HostBytes WeightStore::fileBytes(const std::string &name, const ManifestWeight &weight) {
   std::string path = (std::filesystem::path(package.path()).parent_path() / weight.file).string();
   std::shared_ptr<const MappedFile> &file = files[path];
   try {
@@ -98,39 +85,201 @@ std::span<const uint8_t> WeightStore::rangeOfFile(const std::string &name, const
     fail("weight '{}' in '{}' does not have the content that the package was compiled with; put the right file there, "
          "hand the weights over as safetensors, or compile again",
          name, path);
-  owner = file;
-  return range;
-}
-
-MemoryRef WeightStore::fromFile(const std::string &name, const ManifestWeight &weight) {
-  std::shared_ptr<const void> owner;
-  std::span<const uint8_t> range = rangeOfFile(name, weight, owner);
-  std::string purpose = fmt::format("weight '{}'", name);
-  uint64_t bytes = PortDesc{name, weight.dtype, weight.shape}.bytes();
   TensorRef tensor{name, weight.dtype, weight.shape, weight.strides, const_cast<uint8_t *>(range.data())};
   if (tensor.isDense())
-    return device->makeResident(range.first(bytes), owner, purpose);
-  std::vector<uint8_t> dense(bytes);
-  copyToDense(reinterpret_cast<char *>(dense.data()), tensor);
-  MemoryRef memory = device->allocate(bytes, purpose);
-  device->upload(memory->data(), dense);
+    return {range.first(PortDesc{name, weight.dtype, weight.shape}.bytes()), file};
+  auto dense = gather(tensor);
+  return {*dense, dense};
+}
+
+WeightStore::HostBytes WeightStore::packageBytes(const std::string &name) {
+  const ManifestWeight &weight = package.manifest().weights.at(name);
+  if (!weight.file.empty())
+    return fileBytes(name, weight);
+  if (weight.entry.empty())
+    fail("weight '{}' ({}) is not in '{}'; hand it over", name, describe(weight.dtype, weight.shape), package.path());
+  return {verify ? package.bytes(weight.entry) : package.uncheckedBytes(weight.entry), std::make_shared<Package>(package)};
+}
+
+
+//===-- from the caller -------------------------------------------------------------------------------===//
+
+WeightStore::Slot WeightStore::makeSlot(const TensorRef &tensor, Ownership ownership) {
+  uint64_t bytes = PortDesc{tensor.name, tensor.dtype, tensor.shape}.bytes();
+  auto *data = static_cast<uint8_t *>(tensor.data);
+  bool borrow = ownership == Ownership::Borrow && tensor.isDense();
+  Slot slot;
+  slot.fromPackage = false;
+  if (tensor.onDevice && borrow && reinterpret_cast<uintptr_t>(data) % device->alignment() == 0) {
+    slot.memory = std::make_shared<BorrowedMemory>(reinterpret_cast<char *>(data), bytes, nullptr);
+    slot.borrowed = true;
+    return slot;
+  }
+  if (!tensor.onDevice && borrow) {
+    slot.given = HostBytes{{data, bytes}, nullptr};
+    return slot;
+  }
+  if (!tensor.onDevice && (device->isHost() || preparedOnly.contains(tensor.name))) {
+    auto dense = gather(tensor);
+    slot.given = HostBytes{*dense, dense};
+    return slot;
+  }
+  slot.memory = device->allocate(bytes, fmt::format("weight '{}'", tensor.name));
+  write(*slot.memory, tensor);
+  return slot;
+}
+
+/// The tensor's bytes into device memory. They are there when it returns, so the caller may change its tensor.
+void WeightStore::write(DeviceMemory &target, const TensorRef &tensor) {
+  uint64_t bytes = PortDesc{tensor.name, tensor.dtype, tensor.shape}.bytes();
+  if (tensor.onDevice) {
+    queue.copy(target.data(), static_cast<const char *>(tensor.data), bytes);
+  } else if (tensor.isDense()) {
+    queue.upload(target.data(), {static_cast<const uint8_t *>(tensor.data), bytes});
+  } else {
+    auto dense = gather(tensor);
+    queue.upload(target.data(), *dense);
+    queue.wait();
+  }
+  queue.wait();
+}
+
+void WeightStore::set(std::span<const TensorRef> tensors, Ownership ownership) {
+  for (const TensorRef &tensor : tensors)
+    check(tensor, "set weights");
+  std::map<std::string, Slot> fresh;
+  for (const TensorRef &tensor : tensors)
+    fresh[tensor.name] = makeSlot(tensor, ownership);
+  for (auto &[name, slot] : fresh) {
+    slot.version = slots[name].version + 1;
+    slots[name] = std::move(slot);
+  }
+  lastUpdate.reset();
+}
+
+//===-- update and revert -----------------------------------------------------------------------------===//
+
+WeightStore::HostBytes WeightStore::saveBytes(const Slot &slot) {
+  auto copy = std::make_shared<std::vector<uint8_t>>(slot.memory->bytes());
+  queue.download(*copy, slot.memory->data());
+  queue.wait();
+  return {*copy, copy};
+}
+
+void WeightStore::update(std::span<const TensorRef> tensors) {
+  std::set<std::string_view> names;
+  for (const TensorRef &tensor : tensors) {
+    check(tensor, "update weights");
+    if (!names.insert(tensor.name).second)
+      fail("update weights: '{}' is given twice", tensor.name);
+  }
+  std::vector<Undo> done;
+  try {
+    for (const TensorRef &tensor : tensors) {
+      Slot &slot = slots[tensor.name];
+      bool inPlace = !device->isHost() && slot.memory && !slot.borrowed;
+      Undo undo{tensor.name, slot, inPlace, slot.given};
+      if (inPlace && !slot.given && !slot.fromPackage)
+        undo.saved = saveBytes(slot);
+      if (inPlace) {
+        done.push_back(std::move(undo)); // from here on the old bytes are gone
+        write(*slot.memory, tensor);
+        slot.given.reset();
+        slot.fromPackage = false;
+      } else {
+        Slot fresh = makeSlot(tensor, Ownership::Copy);
+        fresh.version = slot.version;
+        slot = std::move(fresh);
+        done.push_back(std::move(undo));
+      }
+      ++slot.version;
+    }
+  } catch (...) {
+    undoAll(std::move(done));
+    throw;
+  }
+  lastUpdate = std::move(done);
+}
+
+void WeightStore::undoAll(std::vector<Undo> undone) {
+  for (auto undo = undone.rbegin(); undo != undone.rend(); ++undo) {
+    Slot &slot = slots[undo->name];
+    uint64_t version = slot.version + 1;
+    if (undo->inPlace) {
+      HostBytes old = undo->saved ? *undo->saved : packageBytes(undo->name);
+      queue.upload(slot.memory->data(), old.bytes);
+      queue.wait();
+    }
+    slot = std::move(undo->before);
+    slot.version = version;
+  }
+}
+
+void WeightStore::revert() {
+  if (!lastUpdate)
+    fail("there is no update of weights to take back");
+  std::vector<Undo> undone = std::move(*lastUpdate);
+  lastUpdate.reset();
+  undoAll(std::move(undone));
+}
+
+//===-- use -------------------------------------------------------------------------------------------===//
+
+std::vector<std::string> WeightStore::missing() const {
+  std::vector<std::string> names;
+  for (const auto &[name, weight] : package.manifest().weights) {
+    auto slot = slots.find(name);
+    bool set = slot != slots.end() && !slot->second.fromPackage;
+    if (weight.entry.empty() && weight.file.empty() && !set)
+      names.push_back(name);
+  }
+  return names;
+}
+
+uint64_t WeightStore::version(const std::string &name) const {
+  auto slot = slots.find(name);
+  return slot == slots.end() ? 0 : slot->second.version;
+}
+
+bool WeightStore::usableInPlace(const std::string &name, const HostBytes &bytes) const {
+  uint64_t unit = byteSize(package.manifest().weights.at(name).dtype);
+  return device->isHost() && reinterpret_cast<uintptr_t>(bytes.bytes.data()) % unit == 0;
+}
+
+MemoryRef WeightStore::place(const std::string &name, const HostBytes &bytes) {
+  if (usableInPlace(name, bytes)) // kernels only read weights
+    return std::make_shared<BorrowedMemory>(reinterpret_cast<char *>(const_cast<uint8_t *>(bytes.bytes.data())),
+                                            bytes.bytes.size(), bytes.owner);
+  MemoryRef memory = device->allocate(bytes.bytes.size(), fmt::format("weight '{}'", name));
+  queue.upload(memory->data(), bytes.bytes);
+  queue.wait();
   return memory;
 }
 
-MemoryRef WeightStore::get(const std::string &name) {
-  if (auto found = resident.find(name); found != resident.end())
-    return found->second;
+MemoryRef WeightStore::get(const std::string &name, bool keep) {
+  Slot &slot = slots[name];
+  if (slot.memory)
+    return slot.memory;
+  MemoryRef memory = place(name, slot.given ? *slot.given : packageBytes(name));
+  if (keep)
+    slot.memory = memory;
+  return memory;
+}
+
+uint64_t WeightStore::bytesToLoad(const std::string &name) const {
+  auto slot = slots.find(name);
+  if (device->isHost() || (slot != slots.end() && slot->second.memory))
+    return 0;
   const ManifestWeight &weight = package.manifest().weights.at(name);
-  MemoryRef memory;
-  if (!weight.file.empty()) {
-    memory = fromFile(name, weight);
-  } else if (!weight.entry.empty()) {
-    std::span<const uint8_t> bytes = verify ? package.bytes(weight.entry) : package.uncheckedBytes(weight.entry);
-    memory = device->makeResident(bytes, std::make_shared<Package>(package), fmt::format("weight '{}'", name));
-  } else {
-    fail("weight '{}' ({}) is not in '{}'; hand it over", name, describe(weight.dtype, weight.shape), package.path());
-  }
-  return resident[name] = memory;
+  return PortDesc{name, weight.dtype, weight.shape}.bytes();
+}
+
+uint64_t WeightStore::heldBytes() const {
+  uint64_t sum = 0;
+  for (const auto &[name, slot] : slots)
+    if (slot.memory && !slot.borrowed)
+      sum += slot.memory->bytes();
+  return sum;
 }
 
 } // namespace ditc

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ditc-opt: runs single passes on textual IR, for tests and for looking.
+#include "codegen/cuda/CudaTarget.h"
 #include "codegen/templates/hopper/Catalogue.h"
 #include "dialects/dit/Dit.h"
 #include "dialects/plan/Plan.h"
 #include "passes/GroupKernels.h"
+#include "passes/LegalizeForCuda.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,14 +17,18 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<ditc::dit::DitDialect, ditc::plan::PlanDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();
+  ditc::registerConvToMatmul();
   ditc::registerFoldConstants();
   ditc::registerFuseMaps();
   ditc::registerLegalizeForHost();
   ditc::registerLowerToPlan();
   ditc::registerMarkInvariant();
   ditc::registerPlanMemory();
+  ditc::registerRecogniseAttention();
   ditc::registerRecogniseNorms();
+  ditc::registerSimplifyAttention();
   ditc::registerSinkConcats();
+  mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"))); });
   mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));
 }

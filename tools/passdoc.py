@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the Before/After examples in the headers of passes/*.cpp, and makes docs/passes.md from them.
 
-Each pass's file opens with a comment that says what and why, then IR under "// Before:" and "// After:".
+Each pass's file opens with a comment that says what and why, then IR under "// Before:" and "// After:"; behind an
+empty line there may be more prose.
 --check runs the pass on Before and compares with After, both as ditc-opt prints them; kernel names are
 compared without their hashes. --write makes the documentation.
 """
@@ -27,10 +28,10 @@ def examples():
                 break
             header.append(line[3:])
         text = "\n".join(header)
-        match = re.search(r"^(.*?)^Before:\n(.*?)^After:\n(.*)", text, re.S | re.M)
+        match = re.search(r"^(.*?)^Before:\n(.*?)^After:\n(.*?)(\n\n.*)?\Z", text, re.S | re.M)
         if not match:
             sys.exit(f"{path.name}: no Before/After example in the header")
-        prose = match[1].split("\n", 2)[2]
+        prose = match[1].split("\n", 2)[2].strip() + "\n\n" + (match[4] or "").strip()
         yield flag, path, prose, match[2], match[3]
 
 

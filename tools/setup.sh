@@ -9,7 +9,7 @@ packages=(
   cmake ninja-build ccache                                                 # build
   nlohmann-json3-dev libfmt-dev libcli11-dev libxxhash-dev zlib1g-dev libzstd-dev
   libopenblas0-pthread                                                     # BLAS of the host target
-  libgtest-dev libgmock-dev python3                                                    # tests
+  libgtest-dev libgmock-dev python3 python3-numpy python3-pip               # tests
 )
 
 missing() { for p in "${packages[@]}"; do dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || echo "$p"; done; }

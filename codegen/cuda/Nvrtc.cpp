@@ -80,6 +80,8 @@ struct Nvrtc::Functions {
   int (*ptx)(Program, char *);
   int (*logSize)(Program, size_t *);
   int (*log)(Program, char *);
+  int (*architectureCount)(int *); // null when the library has not got them
+  int (*architectures)(int *);
 };
 
 Nvrtc::Nvrtc() {
@@ -110,6 +112,8 @@ Nvrtc::Nvrtc() {
   resolve(library, "nvrtcGetPTX", loaded.ptx);
   resolve(library, "nvrtcGetProgramLogSize", loaded.logSize);
   resolve(library, "nvrtcGetProgramLog", loaded.log);
+  loaded.architectureCount = reinterpret_cast<int (*)(int *)>(dlsym(library, "nvrtcGetNumSupportedArchs"));
+  loaded.architectures = reinterpret_cast<int (*)(int *)>(dlsym(library, "nvrtcGetSupportedArchs"));
   functions = &loaded;
   loaded.version(&major, &minor);
 }
@@ -128,6 +132,14 @@ bool Nvrtc::available(std::string *whyNot) {
       *whyNot = error.what();
     return false;
   }
+}
+
+std::vector<int> Nvrtc::architectures() const {
+  int count = 0;
+  if (!functions->architectureCount || !functions->architectures || functions->architectureCount(&count) != kSuccess)
+    return {};
+  std::vector<int> numbers(static_cast<size_t>(count));
+  return functions->architectures(numbers.data()) == kSuccess ? numbers : std::vector<int>();
 }
 
 CudaBinary Nvrtc::compile(const CudaSource &source) const {

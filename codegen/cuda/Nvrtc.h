@@ -36,6 +36,8 @@ public:
   /// Throws an Error with the compiler's log.
   CudaBinary compile(const CudaSource &source) const;
 
+  /// What it can compile for, as in {75, 80, 90}; empty when it does not tell.
+  std::vector<int> architectures() const;
   std::pair<int, int> version() const { return {major, minor}; }
   const std::string &path() const { return libraryPath; }
 

@@ -1,3 +1,18 @@
 # Compiling CUDA kernels: no CUDA toolkit is needed to build this, NVRTC is looked for when it is used.
 add_library(ditc_nvrtc STATIC ${CMAKE_CURRENT_LIST_DIR}/Nvrtc.cpp)
 target_link_libraries(ditc_nvrtc PUBLIC ditc_base PRIVATE ${CMAKE_DL_LIBS})
+
+# The device headers, as text in the program.
+set(DITC_CUDA_TEMPLATES ${CMAKE_CURRENT_LIST_DIR}/../templates/cuda)
+file(GLOB_RECURSE template_files RELATIVE ${DITC_CUDA_TEMPLATES} CONFIGURE_DEPENDS ${DITC_CUDA_TEMPLATES}/*.cuh)
+list(TRANSFORM template_files PREPEND ${DITC_CUDA_TEMPLATES}/ OUTPUT_VARIABLE template_paths)
+list(JOIN template_files "," template_list)
+set(template_texts ${CMAKE_BINARY_DIR}/codegen/cuda/TemplateTexts.h)
+add_custom_command(OUTPUT ${template_texts}
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${DITC_CUDA_TEMPLATES} -DFILES=${template_list} -DOUTPUT=${template_texts} -P ${CMAKE_CURRENT_LIST_DIR}/embed_templates.cmake
+  DEPENDS ${template_paths} ${CMAKE_CURRENT_LIST_DIR}/embed_templates.cmake VERBATIM)
+
+ditc_library(ditc_cuda_codegen ${CMAKE_CURRENT_LIST_DIR}/CudaTarget.cpp ${CMAKE_CURRENT_LIST_DIR}/Templates.cpp ${template_texts}
+  ${CMAKE_CURRENT_LIST_DIR}/sm90/Attention.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/EpilogueText.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/Gemm.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/GemmTiles.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/sm90/TileIndex.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/TileProgram.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/TilePull.cpp
+  LINK ditc_cuda_rowwise ditc_cuda_families ditc_nvrtc ditc_dialects ditc_runtime)

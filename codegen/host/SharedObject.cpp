@@ -3,6 +3,10 @@
 // Runs ld.lld on temporary files.
 #include "codegen/host/SharedObject.h"
 
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/InterfaceStub/ELFObjHandler.h"
+#include "llvm/InterfaceStub/IFSStub.h"
+#include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -51,6 +55,19 @@ std::string readText(const std::string &path) {
   return buffer ? (*buffer)->getBuffer().trim().str() : std::string();
 }
 
+/// A library without symbols that goes by the name of libm, for the machine of `object`: linking to it makes the loader
+/// fetch libm, which need not be in the process where a program opened the runtime with dlopen. Linking to this machine's
+/// libm would tie the kernels to versions of its symbols.
+llvm::Error writeLibmStub(const std::string &path, llvm::ArrayRef<char> object) {
+  llvm::ifs::IFSStub stub;
+  stub.SoName = "libm.so.6";
+  stub.Target.ObjectFormat = "ELF";
+  stub.Target.Arch = llvm::support::endian::read16le(object.data() + offsetof(llvm::ELF::Elf64_Ehdr, e_machine));
+  stub.Target.Endianness = llvm::ifs::IFSEndiannessType::Little;
+  stub.Target.BitWidth = llvm::ifs::IFSBitWidthType::IFS64;
+  return llvm::ifs::writeBinaryStub(path, stub);
+}
+
 /// The whole command. Undefined symbols are allowed, which is the default for shared objects; nothing that depends
 /// on time, folder or build goes into the file.
 llvm::SmallVector<std::string> linkCommand(llvm::StringRef linker, llvm::ArrayRef<std::string> inputs, const std::string &output) {
@@ -97,6 +114,9 @@ llvm::Expected<std::vector<uint8_t>> linkSharedObject(llvm::ArrayRef<llvm::Small
     if (llvm::Error error = writeFile(inputs.back(), objects[i]))
       return error;
   }
+  inputs.push_back(folder.file("libm.so.6"));
+  if (llvm::Error error = writeLibmStub(inputs.back(), objects.front()))
+    return error;
   std::string output = folder.file("kernels.so");
   if (llvm::Error error = runLinker(linkCommand(linker, inputs, output), folder.file("log")))
     return error;

@@ -172,7 +172,8 @@ public:
     std::optional<BlockPosition> home = homeOf(reader, producer);
     NodeName operand = parseNodeName(remark.fact("Operand"));
     json entry{{"reason", remark.fact("Reason")}, {"sentence", sentenceOf(remark.fact("Reason"))}, {"producer", producer.toJson(folded, home)},
-               {"reader", reader.toJson(folded, home)}, {"operand", {{"path", generalise(operand.path, home)}}}, {"bytes", remark.number("Bytes")}};
+               {"reader", reader.toJson(folded, home)}, {"operand", {{"path", generalise(operand.path, home)}}}, {"bytes", remark.number("Bytes")},
+               {"beside", remark.fact("Relation") == "beside"}};
     std::string key = entry.dump();
     auto [place, isNew] = places.try_emplace(key, list.size());
     if (isNew)

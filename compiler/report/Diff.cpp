@@ -21,7 +21,7 @@ struct Total {
 
 std::string countText(double count) { return std::to_string(static_cast<int64_t>(count)); }
 
-constexpr Total kTotals[] = {{"launches", countText}, {"prepare_launches", countText}, {"host_launches", countText}, {"flops", flopsText},
+constexpr Total kTotals[] = {{"launches", countText}, {"prepare_launches", countText}, {"today_launches", countText}, {"flops", flopsText},
                              {"bytes", bytesText}, {"activation_bytes", bytesText}, {"weight_bytes", bytesText}, {"roofline_us", timeText}, {"arena_bytes", bytesText}};
 
 std::string totalsDiff(const json &before, const json &after) {

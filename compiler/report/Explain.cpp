@@ -178,8 +178,10 @@ private:
     auto named = [&](const json &end) { return nameText(pathOf(end, entry["indices"][i]), end["nodes"][i]); };
     std::string id = entry["launches"][i][reads ? 0 : 1];
     std::string operand = entry["operand"]["nodes"][i].get<std::string>().empty() ? "" : ", operand " + named(entry["operand"]);
-    return fmt::format("    {} {} {}, which {} {}\n      {}: {}{}; {} written and read again\n", id, other["family"].get<std::string>(), named(other), reads ? "makes what is read by" : "reads",
-                       named(mine), entry["reason"].get<std::string>(), entry["sentence"].get<std::string>(), operand, bytesText(entry["bytes"]));
+    std::string which = entry.value("beside", false) ? "does the same as" : reads ? "makes what is read by" : "reads";
+    std::string moved = entry.value("beside", false) ? "" : fmt::format("; {} written and read again", bytesText(entry["bytes"]));
+    return fmt::format("    {} {} {}, which {} {}\n      {}: {}{}{}\n", id, other["family"].get<std::string>(), named(other), which, named(mine), entry["reason"].get<std::string>(),
+                       entry["sentence"].get<std::string>(), operand, moved);
   }
 
   const json &report, &bucket;

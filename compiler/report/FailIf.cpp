@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
@@ -33,7 +34,7 @@ std::string trim(std::string_view text) {
 std::optional<double> parseNumber(const std::string &text) {
   char *end = nullptr;
   double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str())
+  if (end == text.c_str() || !std::isfinite(value))
     return std::nullopt;
   std::string_view suffix(end), known = "KMGT";
   if (suffix.empty())

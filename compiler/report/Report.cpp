@@ -30,8 +30,8 @@ struct OpCounts {
   json toJson() const { return {{"launches", launches}, {"gemms", gemms}, {"copies", copies}}; }
 };
 
-/// The host target as it runs today; it takes fusions apart.
-json hostJson(ModuleOp module, const Plan &plan) {
+/// A target as it runs today; it may take fusions apart.
+json targetJson(ModuleOp module, const Plan &plan) {
   std::map<std::string, int64_t> families;
   for (plan::ProgramOp program : module.getOps<plan::ProgramOp>())
     program.walk([&](plan::LaunchOp launch) {
@@ -39,7 +39,8 @@ json hostJson(ModuleOp module, const Plan &plan) {
         if (auto kernel = module.lookupSymbol<plan::KernelOp>(launch.getKernel()))
           ++families[kernel.getFamily().str()];
     });
-  return {{"step", OpCounts(plan.step).toJson()}, {"prepare", OpCounts(plan.prepare).toJson()}, {"launches_by_family", families}, {"distinct_kernels", plan.kernels.size()}};
+  return {{"step", OpCounts(plan.step).toJson()}, {"prepare", OpCounts(plan.prepare).toJson()}, {"launches_by_family", families}, {"distinct_kernels", plan.kernels.size()},
+          {"arena_bytes", plan.arenaBytes}, {"prepared_bytes", plan.preparedBytes}};
 }
 
 int64_t bytesIn(const Plan &plan, Space space) {
@@ -65,37 +66,49 @@ void Report::observe(Contract contract, ModuleOp module) {
     graph = readGraph(module);
 }
 
-void Report::addBucket(const std::string &name, ModuleOp planned, const Plan &plan) {
+void Report::addBucket(const std::string &name) {
   assignHomes(graph);
   Folded folded = foldBlocks(graph);
   json notFused = notFusedJson(remarks.take(), graph, folded), totals = totalsJson(graph, unfused);
+  totals["reasons"] = reasonCounts(notFused);
+  buckets.push_back({{"name", name}, {"totals", totals}, {"blocks", blocksJson(graph, folded)}, {"kernels", kernelsJson(graph, folded)}, {"free", freeJson(graph)},
+                     {"not_fused", notFused}, {"targets", json::object()}});
+  graph = {};
+}
+
+void Report::addPlan(const std::string &target, ModuleOp planned, const Plan &plan) {
+  json &bucket = buckets.back();
+  bucket["targets"][target] = targetJson(planned, plan);
+  json &totals = bucket["totals"];
+  if (totals.contains("today_target"))
+    return; // totals are those of the first target
   MemoryRecord memory;
   for (plan::ProgramOp program : planned.getOps<plan::ProgramOp>())
     memory = readMemory(program);
-  totals["host_launches"] = OpCounts(plan.step).total();
-  totals["host_prepare_launches"] = OpCounts(plan.prepare).total();
+  bucket["memory"] = memoryJson(memory);
+  totals["today_target"] = target;
+  totals["today_launches"] = OpCounts(plan.step).total();
+  totals["today_prepare_launches"] = OpCounts(plan.prepare).total();
   totals["arena_bytes"] = plan.arenaBytes;
   totals["prepared_bytes"] = plan.preparedBytes;
   totals["constant_bytes"] = bytesIn(plan, Space::Constant);
   totals["parameter_bytes"] = bytesIn(plan, Space::Weight);
-  totals["reasons"] = reasonCounts(notFused);
-  buckets.push_back({{"name", name}, {"totals", totals}, {"blocks", blocksJson(graph, folded)}, {"kernels", kernelsJson(graph, folded)}, {"free", freeJson(graph)},
-                     {"not_fused", notFused}, {"memory", memoryJson(memory)}, {"host", hostJson(planned, plan)}});
-  graph = {};
 }
 
-void Report::addKernels(ModuleOp module) {
+void Report::addKernels(const std::string &target, ModuleOp module) {
   std::map<std::string, int64_t> families;
   int64_t total = 0;
   for (plan::KernelOp kernel : module.getOps<plan::KernelOp>()) {
     ++families[kernel.getFamily().str()];
     ++total;
   }
-  kernels = {{"total", total}, {"by_family", families}};
+  kernels[target] = {{"total", total}, {"by_family", families}};
 }
 
+void Report::addResources(const std::string &target, json resources) { kernels[target]["resources"] = std::move(resources); }
+
 json Report::toJson() const {
-  json report{{"version", kReportVersion}, {"catalogue", "Hopper"}, {"buckets", buckets}, {"host_kernels", kernels}};
+  json report{{"version", kReportVersion}, {"catalogue", "Hopper"}, {"buckets", buckets}, {"target_kernels", kernels}};
   applyGpu(report, kDefaultGpu);
   return report;
 }

@@ -16,7 +16,7 @@
 
 namespace ditc {
 
-inline constexpr int kReportVersion = 2;
+inline constexpr int kReportVersion = 3;
 
 class Report {
 public:
@@ -24,10 +24,15 @@ public:
 
   /// Looks at the module of the bucket that is being compiled, which satisfies `contract`.
   void observe(Contract contract, mlir::ModuleOp module);
-  /// The bucket is finished: its plan module, before kernels are taken out of it, and its written plan.
-  void addBucket(const std::string &name, mlir::ModuleOp planned, const Plan &plan);
-  /// All host kernels of the package.
-  void addKernels(mlir::ModuleOp kernels);
+  /// The bucket is fused: what was observed becomes its entry.
+  void addBucket(const std::string &name);
+  /// The last bucket as planned for one target: its module, before kernels are taken out of it, and its written plan.
+  /// The first target's plan is the one of the totals.
+  void addPlan(const std::string &target, mlir::ModuleOp planned, const Plan &plan);
+  /// All kernels of the package for one target.
+  void addKernels(const std::string &target, mlir::ModuleOp kernels);
+  /// What the kernels of a target take of a multiprocessor: a list of objects.
+  void addResources(const std::string &target, nlohmann::json resources);
 
   nlohmann::json toJson() const;
 

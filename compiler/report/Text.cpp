@@ -104,7 +104,7 @@ std::string missedText(const json &bucket, const std::vector<std::string> &kerne
     auto isOurs = [&](const json &end) { return std::ranges::find(kernels, end.value("kernel", "")) != kernels.end(); };
     if (!isOurs(entry["producer"]) && !isOurs(entry["reader"]))
       continue;
-    auto &[bytes, count] = lines[{endText(entry["producer"]), endText(entry["reader"]), entry["reason"]}];
+    auto &[bytes, count] = lines[{endText(entry["producer"]) + (entry.value("beside", false) ? " | " : " -> "), endText(entry["reader"]), entry["reason"]}];
     bytes = std::max(bytes, entry["bytes"].get<double>());
     ++count;
   }
@@ -113,7 +113,7 @@ std::string missedText(const json &bucket, const std::vector<std::string> &kerne
   std::string text;
   for (size_t i = 0; i < std::min(sorted.size(), most); ++i) {
     const auto &[names, numbers] = sorted[i];
-    text += fmt::format("    {:<48}{:>8} {}\n", clip(names[0] + " -> " + names[1], 47), bytesText(numbers.first), names[2]);
+    text += fmt::format("    {:<48}{:>8} {}\n", clip(names[0] + names[1], 47), bytesText(numbers.first), names[2]);
   }
   if (sorted.size() > most)
     text += fmt::format("    and {} more\n", sorted.size() - most);
@@ -141,7 +141,7 @@ std::string totalsText(const json &report, const json &bucket) {
   std::string text = fmt::format("bucket {}\n", bucket["name"].get<std::string>());
   text += fmt::format("  launches planned with the {} catalogue  {} a step, {} once per generation (*)\n", report["catalogue"].get<std::string>(), totals["launches"].get<int64_t>(),
                       totals["prepare_launches"].get<int64_t>());
-  text += fmt::format("  launches on the host target today       {}\n", totals["host_launches"].get<int64_t>());
+  text += fmt::format("  {:<40}{}\n", "launches today for " + totals["today_target"].get<std::string>(), totals["today_launches"].get<int64_t>());
   text += fmt::format("  one kernel per operation                {}\n", totals["launches_unfused"].get<int64_t>());
   text += fmt::format("  work    {}, at least {} on {}\n", flopsText(totals["flops"]), timeText(totals["roofline_us"]), report["gpu"]["name"].get<std::string>());
   text += fmt::format("  moved   {:>8}  without weights {:>8}\n", bytes("bytes"), bytes("activation_bytes"));
@@ -192,11 +192,16 @@ std::string memoryText(const json &memory) {
 std::string summarise(const json &report) {
   std::string text;
   for (const json &bucket : report["buckets"]) {
-    const json &totals = bucket["totals"], &host = bucket["host"]["step"];
-    text += fmt::format("bucket {:<12} {} launches on the host ({} of {} kernels, {} products); {} planned with the {} catalogue; {}, arena {}, weights {}, tables {}\n",
-                        bucket["name"].get<std::string>(), totals["host_launches"].get<int64_t>(), host["launches"].get<int64_t>(), bucket["host"]["distinct_kernels"].get<int64_t>(),
-                        host["gemms"].get<int64_t>(), totals["launches"].get<int64_t>(), report["catalogue"].get<std::string>(), flopsText(totals["flops"]),
-                        bytesText(totals["arena_bytes"]), bytesText(totals["parameter_bytes"]), bytesText(totals["constant_bytes"]));
+    const json &totals = bucket["totals"];
+    text += fmt::format("bucket {:<12} {} launches planned with the {} catalogue; {}, arena {}, weights {}, tables {}\n", bucket["name"].get<std::string>(),
+                        totals["launches"].get<int64_t>(), report["catalogue"].get<std::string>(), flopsText(totals["flops"]), bytesText(totals["arena_bytes"]),
+                        bytesText(totals["parameter_bytes"]), bytesText(totals["constant_bytes"]));
+    for (const auto &[target, plan] : bucket["targets"].items()) {
+      const json &step = plan["step"];
+      int64_t launches = step["launches"], products = step["gemms"], copies = step["copies"];
+      text += fmt::format("  {:<17} {} launches today: {} of {} distinct kernels, {} library products, {} copies\n", target, launches + products + copies, launches,
+                          plan["distinct_kernels"].get<int64_t>(), products, copies);
+    }
   }
   return text;
 }

@@ -134,6 +134,14 @@ static std::array<double, 3> floors(const Work &work, const GpuPeaks &gpu) {
 
 double rooflineSeconds(const Work &work, const GpuPeaks &gpu) { return std::ranges::max(floors(work, gpu)); }
 
+bool recomputePays(const Work &reader, const Work &producer, double repeats, unsigned others, const GpuPeaks &gpu) {
+  Work fused = reader;
+  fused.bytesRead += producer.bytesRead - producer.bytesWritten;
+  fused.scalarFlops += repeats * producer.scalarFlops;
+  double apart = rooflineSeconds(reader, gpu) + (rooflineSeconds(producer, gpu) + kLaunchSeconds) / (others + 1);
+  return rooflineSeconds(fused, gpu) <= apart;
+}
+
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu) {
   constexpr std::array<std::string_view, 3> names{"memory", "matrix", "scalar"};
   auto times = floors(work, gpu);

@@ -43,6 +43,14 @@ Work workOf(mlir::Operation *op);
 
 /// Seconds below which no kernel that does this work can run: the largest of its three floors.
 double rooflineSeconds(const Work &work, const GpuPeaks &gpu);
+/// What starting one more kernel costs beside its work: drain, launch, fill.
+inline constexpr double kLaunchSeconds = 2e-6;
+
+/// May `reader` compute `producer` (whose result it reads) `repeats` times over, instead of loading it? It may when its
+/// roofline time, with the producer's arithmetic and inputs in place of the loads, is not above the time of both apart.
+/// `others` kernels read the result as well: of them every one has to win its share of the producer's own time.
+bool recomputePays(const Work &reader, const Work &producer, double repeats, unsigned others, const GpuPeaks &gpu);
+
 /// "memory", "matrix" or "scalar": which floor that is.
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu);
 

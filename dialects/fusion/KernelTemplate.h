@@ -37,6 +37,12 @@ public:
   virtual Verdict acceptsReader(const Cluster &cluster, mlir::Operation *op) const = 0;
   /// May `op`, whose result the cluster reads, be computed while that is loaded?
   virtual Verdict acceptsProducer(const Cluster &cluster, mlir::Operation *op) const = 0;
+  /// May `op`, which `others` kernels read as well, be computed again while its result is loaded here?
+  virtual Verdict acceptsCopy(const Cluster &cluster, mlir::Operation *op, unsigned others) const {
+    (void)others;
+    Verdict verdict = acceptsProducer(cluster, op);
+    return verdict ? Verdict{Reason::RecomputeTooDear, op->getResult(0)} : verdict;
+  }
   /// May two kernels of this template, neither of which needs the other, be one launch?
   virtual Verdict acceptsTogether(const Cluster &a, const Cluster &b) const = 0;
 };

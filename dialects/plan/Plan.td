@@ -98,10 +98,11 @@ def Plan_LaunchOp : Plan_Op<"launch", [DeclareOpInterfaceMethods<SymbolUserOpInt
 def Plan_GemmOp : Plan_Op<"gemm"> {
   let summary = "a matrix product by the target's BLAS";
   let description = [{
-    c[b..., M, N] = a[b..., M, K] · b[b..., K, N] in f32 or f64. One of the last two strides of `a` and of `b` is 1, the last stride of `c` is 1.
+    c[b..., M, N] = a[b..., M, K] · b[b..., K, N] (+ bias[N]), accumulated in f32 (f64 for f64) and rounded once. The host's BLAS takes f32 and f64 without
+    bias. One of the last two strides of `a` and of `b` is 1, the last stride of `c` is 1.
   }];
-  let arguments = (ins Plan_MemRef:$a, Plan_MemRef:$b, Plan_MemRef:$c);
-  let assemblyFormat = "$a `,` $b `->` $c attr-dict `:` type($a) `,` type($b) `->` type($c)";
+  let arguments = (ins Plan_MemRef:$a, Plan_MemRef:$b, Plan_MemRef:$c, Optional<Plan_MemRef>:$bias);
+  let assemblyFormat = "$a `,` $b `->` $c (`bias` $bias^ `:` type($bias))? attr-dict `:` type($a) `,` type($b) `->` type($c)";
   let hasVerifier = 1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/Error.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 
 namespace ditc::cuda {
@@ -18,7 +19,19 @@ void resolve(void *library, const char *symbol, Function &function) {
     fail("the CUDA driver has no function '{}'; a driver for CUDA 12.0 or newer (525 or newer) is needed", symbol);
 }
 
+template <typename Function>
+void resolveOptional(void *library, const char *symbol, Function &function) {
+  function = reinterpret_cast<Function>(dlsym(library, symbol));
+}
+
 void *load() {
+  if (const char *chosen = std::getenv("DITC_CUDA_DRIVER"); chosen && *chosen) {
+    if (void *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL))
+      return library;
+    fail("the CUDA driver '{}' that DITC_CUDA_DRIVER names cannot be loaded: {}; name another one or unset "
+         "DITC_CUDA_DRIVER",
+         chosen, dlerror());
+  }
   // Inside containers the driver's folder is mounted beside the loader's search path more often than in it.
   std::string tried;
   for (const char *name : {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}) {
@@ -81,6 +94,10 @@ Driver::Driver() {
   resolve(library, "cuGraphLaunch", graphLaunch);
   resolve(library, "cuGraphExecDestroy", graphExecDestroy);
   resolve(library, "cuGraphDestroy", graphDestroy);
+
+  resolveOptional(library, "cuGraphExecUpdate_v2", graphExecUpdate);
+  resolveOptional(library, "cuEventRecordWithFlags", eventRecordWithFlags);
+  resolveOptional(library, "cuStreamIsCapturing", streamIsCapturing);
 
   resolve(library, "cuTensorMapEncodeTiled", tensorMapEncodeTiled);
 

@@ -61,12 +61,18 @@ struct DriverFunctions {
   Result (*graphExecDestroy)(GraphExec);
   Result (*graphDestroy)(Graph);
 
+  // Null in drivers that have not got them; callers do without.
+  Result (*graphExecUpdate)(GraphExec, Graph, GraphUpdateInfo *);
+  Result (*eventRecordWithFlags)(Event, Stream, unsigned flags);
+  Result (*streamIsCapturing)(Stream, int *status);
+
   Result (*tensorMapEncodeTiled)(TensorMap *, TensorMapType, uint32_t rank, void *address, const uint64_t *sizes,
                                  const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides,
                                  int interleave, TensorMapSwizzle, int l2Promotion, int fill);
 };
 
-/// The loaded driver, initialised, once per process.
+/// The loaded driver, initialised, once per process. The environment variable DITC_CUDA_DRIVER names another file than
+/// the system's libcuda.so.1.
 class Driver : public DriverFunctions {
 public:
   /// Throws an Error that says what is missing.

@@ -78,9 +78,17 @@ enum class TensorMapType : int { U8 = 0, F16 = 6, F32 = 7, BF16 = 9 };
 /// CUtensorMapSwizzle: the span in which 16-byte pieces are permuted.
 enum class TensorMapSwizzle : int { None = 0, Bytes32 = 1, Bytes64 = 2, Bytes128 = 3 };
 
+/// CUgraphExecUpdateResultInfo
+struct GraphUpdateInfo {
+  int result;
+  void *errorNode;
+  void *errorFromNode;
+};
+
 constexpr int kTensorMapInterleaveNone = 0, kTensorMapPromoteL2To256 = 3, kTensorMapFillZeros = 0;
 constexpr int kCaptureThreadLocal = 1;        ///< CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 constexpr unsigned kStreamNonBlocking = 1;    ///< CU_STREAM_NON_BLOCKING
 constexpr unsigned kEventDisableTiming = 2;   ///< CU_EVENT_DISABLE_TIMING
+constexpr unsigned kEventRecordExternal = 1;  ///< CU_EVENT_RECORD_EXTERNAL: a node of the graph being captured
 
 } // namespace ditc::cuda

@@ -54,9 +54,13 @@ typedef enum ditc_dtype {
   DITC_F8_E4M3 = 16, DITC_F8_E5M2 = 17
 } ditc_dtype;
 
-typedef enum ditc_device { DITC_HOST = 0 } ditc_device;
+typedef enum ditc_device {
+  DITC_HOST = 0,
+  DITC_CUDA = 1 /* memory of the package's GPU; dense and 16-byte aligned */
+} ditc_device;
 
-/* A tensor in the caller's memory, as in DLPack. */
+/* A tensor in the caller's memory, as in DLPack. A package on a GPU takes tensors of both places: those of the
+ * host are copied, those of the GPU are used where they are. */
 typedef struct ditc_tensor {
   const char *name;
   void *data;             /* element 0; only read for inputs and weights */
@@ -79,15 +83,18 @@ typedef struct ditc_package ditc_package;
 typedef struct ditc_context ditc_context;
 
 typedef struct ditc_options {
-  size_t size;                     /* sizeof(ditc_options), set by DITC_OPTIONS_INIT */
-  const char *device;              /* "host"; null means "host" */
+  size_t size;                     /* sizeof(ditc_options), set by DITC_OPTIONS_INIT; tells the version */
+  const char *device;              /* "host", "cuda" or "cuda:1"; null means "host" */
   uint32_t threads;                /* of matrix products on the host; 0: as many as the hardware has */
   const char *const *weight_files; /* safetensors (or *.safetensors.index.json) in place of the package's weights */
   size_t weight_file_count;
   int skip_weight_check;           /* not 0: do not check the hashes of weights when they are first used */
+  uint64_t memory_budget;          /* bytes that the package may take on a GPU; 0: what is free */
+  int no_graphs;                   /* not 0: launch kernels one by one instead of by a CUDA graph */
+  int no_jit;                      /* not 0: refuse code that the CUDA driver would have to compile */
 } ditc_options;
 
-#define DITC_OPTIONS_INIT {sizeof(ditc_options), NULL, 0, NULL, 0, 0}
+#define DITC_OPTIONS_INIT {sizeof(ditc_options), NULL, 0, NULL, 0, 0, 0, 0, 0}
 
 /* "0.1.0", of the library that is loaded. */
 DITC_API const char *ditc_version(void);
@@ -122,8 +129,24 @@ DITC_API ditc_status ditc_weight_info(const ditc_package *package, size_t index,
 DITC_API int ditc_weight_is_missing(const ditc_package *package, const char *name);
 /* Sets weights by name, all or none, with the types and shapes that ditc_weight_info gives. They are copied
  * unless `borrow` is not 0: then the memory must stay as it is until the weight is set again or the package
- * and its contexts are closed. Runs that have begun keep the old weights. */
+ * and its contexts are closed. On a GPU, memory of that GPU is borrowed without a copy. Runs that have begun
+ * keep the old weights. */
 DITC_API ditc_status ditc_set_weights(ditc_package *package, const ditc_tensor *weights, size_t count, int borrow);
+/* Replaces the values of weights by name, all or none: another checkpoint, or a LoRA that was merged. Waits for
+ * runs that have begun. On a GPU the addresses stay (but for borrowed weights), so nothing is compiled or
+ * recorded again, and prepared weights are made anew in place. */
+DITC_API ditc_status ditc_update_weights(ditc_package *package, const ditc_tensor *weights, size_t count);
+/* Takes the last ditc_update_weights back, to the bit. An error when there is none. */
+DITC_API ditc_status ditc_revert_weights(ditc_package *package);
+
+/* What the package holds on its device now, and what one context takes for its largest bucket. */
+typedef struct ditc_memory_info {
+  size_t size;             /* sizeof(ditc_memory_info), set by the caller */
+  uint64_t weight_bytes;   /* weights and constants that runs read, without borrowed ones */
+  uint64_t prepared_bytes; /* made from weights by the buckets that are prepared */
+  uint64_t context_bytes;  /* scratch of one context, largest bucket */
+} ditc_memory_info;
+DITC_API ditc_status ditc_memory(const ditc_package *package, ditc_memory_info *out);
 
 /* Loads kernels and prepares weights of a bucket now rather than in its first run. Null: all buckets. */
 DITC_API ditc_status ditc_prepare(ditc_package *package, const char *bucket);
@@ -131,6 +154,21 @@ DITC_API ditc_status ditc_prepare(ditc_package *package, const char *bucket);
 /* Name of the bucket that takes inputs of these shapes (data may be null); its string is written to *out. */
 DITC_API ditc_status ditc_choose_bucket(const ditc_package *package, const ditc_tensor *inputs, size_t count,
                                         const char **out);
+
+/* What happens with inputs whose shapes no bucket has. */
+typedef enum ditc_bucket_policy {
+  DITC_BUCKET_EXACT = 0,   /* an error that lists the buckets; the default */
+  DITC_BUCKET_NEAREST = 1, /* the smallest bucket that holds them, padded: only for packages that were compiled with
+                              masks for it; others refuse this policy */
+  DITC_BUCKET_FALLBACK = 2 /* the callback runs them, for instance in the framework */
+} ditc_bucket_policy;
+
+/* Stands in for ditc_run or ditc_run_on (then `stream` is the caller's): the same tensors. What it returns is what
+ * the run returns. */
+typedef ditc_status (*ditc_fallback)(void *user, const ditc_tensor *inputs, size_t input_count,
+                                     const ditc_tensor *outputs, size_t output_count, void *stream);
+DITC_API ditc_status ditc_set_bucket_policy(ditc_package *package, ditc_bucket_policy policy, ditc_fallback fallback,
+                                            void *user);
 
 DITC_API ditc_status ditc_context_create(ditc_package *package, ditc_context **out);
 DITC_API void ditc_context_destroy(ditc_context *context); /* null is allowed */
@@ -140,6 +178,11 @@ DITC_API void ditc_context_destroy(ditc_context *context); /* null is allowed */
  * when the package was compiled may be left out; given, they must have that value. */
 DITC_API ditc_status ditc_run(ditc_context *context, const char *bucket, const ditc_tensor *inputs,
                               size_t input_count, const ditc_tensor *outputs, size_t output_count);
+/* The same on a GPU, in the order of the caller's CUDA stream (a CUstream or cudaStream_t; null: the default
+ * stream), without waiting. All tensors are on the GPU and must stay as they are until the stream has done the
+ * run. A context's runs on several streams follow each other. */
+DITC_API ditc_status ditc_run_on(ditc_context *context, const char *bucket, const ditc_tensor *inputs,
+                                 size_t input_count, const ditc_tensor *outputs, size_t output_count, void *stream);
 
 #ifdef __cplusplus
 }

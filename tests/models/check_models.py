@@ -3,6 +3,8 @@
 
 usage: check_models.py --ditc build/bin/ditc FOLDER [NAME...]
        check_models.py --ditc build/bin/ditc --folder-from ENVIRONMENT_VARIABLE   (exit 77 when it is unset)
+       check_models.py --ditc build/bin/ditc FOLDER --options "--target sm_90a" --packages OUT   (compiles into OUT only)
+       check_models.py --runner ditc-run FOLDER --packages OUT --run "--device cuda"             (runs what lies there)
 
 FOLDER holds one folder per model: model.pt2 with inputs.safetensors and outputs.safetensors; optionally
 model_core.pt2 (the same after decomposition), outputs_bf16.safetensors (eager in bf16, for a bf16 model),
@@ -81,8 +83,9 @@ def bucket_specs(ditc, model, inputs):
 
 
 class Checker:
-    def __init__(self, ditc, options):
-        self.ditc, self.options, self.failures, self.count = ditc, options, [], 0
+    def __init__(self, ditc, runner, options, run_options):
+        self.ditc, self.runner, self.options, self.run_options = ditc, runner, options, run_options
+        self.failures, self.count = [], 0
 
     def fail(self, what, text):
         self.failures.append(what)
@@ -91,7 +94,7 @@ class Checker:
     def check_package(self, what, package, folder, suffixes):
         for suffix in suffixes:
             tail = f"_{suffix}" if suffix else ""
-            code, out, err = run(self.ditc, "run", package, "--inputs", folder / f"inputs{tail}.safetensors",
+            code, out, err = run(self.runner, "run", package, *self.run_options, "--inputs", folder / f"inputs{tail}.safetensors",
                                  "--check", folder / f"outputs{tail}.safetensors", "--tolerance", "1e30", "--poison", "--json")
             self.count += 1
             if not out.startswith("{"):  # a failed comparison still prints its figures, which are judged here
@@ -133,19 +136,28 @@ class Checker:
         for model, sizes in jobs:
             what = f"{folder.name}/{model.stem}"
             package = scratch / f"{folder.name}-{model.stem}.dita"
+            if not self.ditc:
+                if package.exists():
+                    self.check_package(what, package, folder, sizes)
+                continue
             inputs = {suffix: folder / (f"inputs_{suffix}.safetensors" if suffix else "inputs.safetensors") for suffix in sizes}
             specs = bucket_specs(self.ditc, model, inputs)
             code, out, err = run(self.ditc, "compile", model, *specs, "-o", package, "-q", *self.options)
             if code:
                 self.fail(what, err or out)
-                continue
-            self.check_package(what, package, folder, sizes if specs or len(sizes) == 1 else [""])
+            elif self.runner:
+                self.check_package(what, package, folder, sizes if specs or len(sizes) == 1 else [""])
+            else:
+                self.count += 1
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ditc", required=True, type=pathlib.Path)
+    parser.add_argument("--ditc", type=pathlib.Path, help="compiles, and runs unless --packages is given")
+    parser.add_argument("--runner", type=pathlib.Path, help="ditc-run, for packages that were compiled before")
+    parser.add_argument("--packages", type=pathlib.Path, help="folder of packages: filled by --ditc, read by --runner")
     parser.add_argument("--options", default="", help="further options of ditc compile")
+    parser.add_argument("--run", default="", help="further options of ditc run")
     parser.add_argument("--folder-from", help="environment variable that names the folder")
     parser.add_argument("folder", nargs="?", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
@@ -155,12 +167,15 @@ def main():
         if not os.environ.get(arguments.folder_from) or not arguments.folder.is_dir():
             print(f"skipped: {arguments.folder_from} names no folder")
             return 77
-    checker = Checker(arguments.ditc, arguments.options.split())
+    if arguments.packages and arguments.ditc:
+        arguments.packages.mkdir(parents=True, exist_ok=True)
+    runner = arguments.runner or (None if arguments.packages else arguments.ditc)
+    checker = Checker(arguments.ditc, runner, arguments.options.split(), arguments.run.split())
     with tempfile.TemporaryDirectory() as scratch:
         for folder in sorted(p.parent for p in arguments.folder.glob("*/model.pt2")):
             if not arguments.names or folder.name in arguments.names:
                 try:
-                    checker.check_model(folder, pathlib.Path(scratch))
+                    checker.check_model(folder, arguments.packages or pathlib.Path(scratch))
                 except (RuntimeError, ValueError, KeyError) as error:
                     checker.fail(folder.name, repr(error))
     print(f"{checker.count} runs, {len(checker.failures)} failures")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/RandomGraph.h"
 
-#include "compiler/import/Emit.h"
+#include "compiler/import/Reductions.h"
 
 #include <cstring>
 #include <random>
@@ -35,7 +35,7 @@ private:
 
   void step() {
     SmallVector<Value> &pool = anyPool();
-    switch (pick(9)) {
+    switch (pick(12)) {
     case 0: pool.push_back(unary(any(pool))); break;
     case 1: pool.push_back(pick(2) ? emit.add(any(pool), any(pool)) : emit.mul(any(pool), any(pool))); break;
     case 2: pool.push_back(norm(any(pool), dit::NormKind::Layer)); break;
@@ -44,6 +44,9 @@ private:
     case 5: pool.push_back(mlp(any(pool))); break;
     case 6: pool.push_back(spelledRms(any(pool))); break;
     case 7: shuffle(pool); break;
+    case 8: pool.push_back(spelledLayer(any(pool))); break;
+    case 9: pool.push_back(spelledAttention(any(pool), any(anyPool()))); break;
+    case 10: pool.push_back(groupedAttention(any(pool), any(anyPool()))); break;
     default: joint(); break;
     }
   }
@@ -83,6 +86,42 @@ private:
       return math::RsqrtOp::create(body, arith::AddFOp::create(body, in[0], Emit::scalar(body, in[0].getType(), Scalar::of(1e-6))));
     });
     return emit.mul(x, root);
+  }
+
+  /// (x - mean) / sqrt(variance + eps) · weight, with torch's variance.
+  Value spelledLayer(Value x) {
+    Moments m = moments(emit, x, {2}, /*correction=*/pick(4) == 0);
+    Value deviation = emit.map(m.variance, b.getF32Type(), [](ImplicitLocOpBuilder &body, ValueRange in) -> Value {
+      return math::SqrtOp::create(body, arith::AddFOp::create(body, in[0], Emit::scalar(body, in[0].getType(), Scalar::of(1e-3))));
+    });
+    return emit.mul(emit.div(m.centered, deviation, b.getF32Type()), weight({1, 1, kWidth}));
+  }
+
+  /// Products and a softmax over [batch * heads, tokens, width], with an added mask or none.
+  Value spelledAttention(Value x, Value y) {
+    auto flat = [&](Value value) { return emit.view(emit.permute(heads(value), {0, 2, 1, 3}), {kBatch * kHeads, Emit::shapeOf(value)[1], kHeadDim}); };
+    Value scores = emit.matmul(flat(emit.mul(linear(x, kWidth), 0.5)), emit.permute(flat(linear(y, kWidth)), {0, 2, 1}), {}, false);
+    if (pick(2))
+      scores = emit.add(scores, weight({kBatch * kHeads, 1, Emit::shapeOf(y)[1]}));
+    Value out = emit.matmul(emit.softmax(scores, 2, b.getF32Type()), flat(y), {}, false);
+    Value apart = emit.view(out, {kBatch, kHeads, Emit::shapeOf(x)[1], kHeadDim});
+    return emit.add(x, emit.view(emit.permute(apart, {0, 2, 1, 3}), Emit::shapeOf(x)));
+  }
+
+  /// All query heads share one key head, which is repeated before or after tokens and heads change places.
+  Value groupedAttention(Value x, Value y) {
+    int64_t tokens = Emit::shapeOf(y)[1];
+    Value one = emit.view(linear(y, kHeadDim), {kBatch, tokens, 1, kHeadDim}), many;
+    if (pick(2)) {
+      Value wide = emit.expand(emit.unsqueeze(one, 3), {kBatch, tokens, 1, kHeads, kHeadDim});
+      many = emit.permute(emit.view(wide, {kBatch, tokens, kHeads, kHeadDim}), {0, 2, 1, 3});
+    } else {
+      Value wide = emit.expand(emit.unsqueeze(emit.permute(one, {0, 2, 1, 3}), 2), {kBatch, 1, kHeads, tokens, kHeadDim});
+      many = emit.view(wide, {kBatch, kHeads, tokens, kHeadDim});
+    }
+    Value query = emit.permute(heads(linear(x, kWidth)), {0, 2, 1, 3});
+    Value out = dit::AttentionOp::create(b, query.getType(), query, many, many, Value(), b.getF64FloatAttr(0.5));
+    return emit.add(x, emit.view(emit.permute(out, {0, 2, 1, 3}), Emit::shapeOf(x)));
   }
 
   /// scale and shift from a pooled vector, as AdaLN has them

@@ -138,7 +138,7 @@ void writeTestPackage(const std::string &path, const PackageChange &change) {
   for (auto [name, rows] : {std::pair("two", 2), std::pair("four", 4)}) {
     Plan plan = testPlan(rows, tableMember);
     change.plan(plan);
-    manifest.buckets.push_back({name, {{"rows", rows}}, writer.addPlan(name, plan)});
+    manifest.buckets.push_back({name, {{"rows", rows}}, {{"host", writer.addPlan(name, "host", plan)}}});
   }
   change.manifest(manifest);
   writer.finish(manifest);

@@ -85,6 +85,67 @@ TEST_F(CApiTest, Strides) {
   EXPECT_EQ(y, expectedY(x));
 }
 
+TEST_F(CApiTest, UpdateAndMemory) {
+  EXPECT_EQ(ditc_set_weights(package, &weight, 1, 0), DITC_OK);
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK);
+  std::vector<float> before = y, other = w;
+  other[4] = -7;
+  weight.data = other.data();
+  EXPECT_EQ(ditc_update_weights(package, &weight, 1), DITC_OK) << ditc_last_error();
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK);
+  EXPECT_EQ(y, expectedY(x, other));
+  EXPECT_EQ(ditc_revert_weights(package), DITC_OK);
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK);
+  EXPECT_EQ(y, before);
+  expectError(ditc_revert_weights(package), DITC_ERROR_INPUT, "no update of weights");
+  ditc_memory_info memory = {sizeof memory, 0, 0, 0};
+  EXPECT_EQ(ditc_memory(package, &memory), DITC_OK);
+  EXPECT_EQ(memory.prepared_bytes, 48u);
+  EXPECT_EQ(memory.context_bytes, 128u);
+  memory.size = 8;
+  expectError(ditc_memory(package, &memory), DITC_ERROR_USAGE, "out->size is 8, expected");
+}
+
+TEST_F(CApiTest, BucketPolicies) {
+  struct Call {
+    size_t count = 0;
+    int64_t rows = 0;
+  } call;
+  auto fallback = [](void *user, const ditc_tensor *inputs, size_t, const ditc_tensor *, size_t, void *) {
+    auto &seen = *static_cast<Call *>(user);
+    ++seen.count;
+    seen.rows = inputs[0].shape[0];
+    return DITC_OK;
+  };
+  EXPECT_EQ(ditc_set_weights(package, &weight, 1, 0), DITC_OK);
+  EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_FALLBACK, fallback, &call), DITC_OK);
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK);
+  EXPECT_EQ(call.count, 0u);
+  xShape[0] = yShape[0] = 3;
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK);
+  EXPECT_EQ(call.count, 1u);
+  EXPECT_EQ(call.rows, 3);
+  expectError(ditc_run(context, "two", &in, 1, &out, 1), DITC_ERROR_INPUT, "bucket 'two' expects 'x' [2, 3]");
+  in.name = "z"; // only shapes are for the fallback
+  expectError(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_ERROR_INPUT, "unknown input 'z'");
+  in.name = "x";
+  EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_EXACT, nullptr, nullptr), DITC_OK);
+  expectError(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_ERROR_INPUT, "no bucket of");
+  expectError(ditc_set_bucket_policy(package, DITC_BUCKET_NEAREST, nullptr, nullptr), DITC_ERROR_INPUT,
+              "was not compiled with masks for padding");
+  expectError(ditc_set_bucket_policy(package, DITC_BUCKET_FALLBACK, nullptr, nullptr), DITC_ERROR_USAGE, "needs a callback");
+}
+
+TEST_F(CApiTest, OptionsOfAnOlderHeader) {
+  ditc_options options = DITC_OPTIONS_INIT;
+  options.size = offsetof(ditc_options, memory_budget);
+  options.no_jit = 77; // lies behind what the caller's struct has
+  ditc_package *other = nullptr;
+  EXPECT_EQ(ditc_open(path.c_str(), &options, &other), DITC_OK) << ditc_last_error();
+  ditc_close(other);
+  expectError(ditc_run_on(context, nullptr, &in, 1, &out, 1, nullptr), DITC_ERROR_INPUT, "the device 'host' has no streams");
+}
+
 TEST_F(CApiTest, InputErrors) {
   ditc_package *none = nullptr;
   expectError(ditc_open((folder / "absent").c_str(), nullptr, &none), DITC_ERROR_INPUT, "absent");

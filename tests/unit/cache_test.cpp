@@ -4,6 +4,7 @@
 // permission.
 #include "RuntimeFixture.h"
 
+#include "runtime/AtomicFile.h"
 #include "runtime/Cache.h"
 #include "runtime/Hash.h"
 
@@ -303,18 +304,42 @@ TEST_F(CacheTest, OnlyItsOwnFilesAreTouched) {
   std::filesystem::create_directories(root + "/mine");
   writeText(root + "/mine/0123456789abcdef", "not a cache entry");
   writeText(shard + "/notes.txt", "neither");
-  writeText(shard + "/" + key + ".tmp-1-0", "of a writer at work");
-  writeText(shard + "/" + key + ".tmp-2-0", "of a crashed writer");
-  timespec old[2] = {{std::time(nullptr) - 7200, 0}, {std::time(nullptr) - 7200, 0}};
-  utimensat(AT_FDCWD, (shard + "/" + key + ".tmp-2-0").c_str(), old, 0);
+  writeText(shard + "/notes.ditc.tmp-1", "nor this");
+  AtomicFile atWork(shard + "/" + key); // a writer that still has it open
+  writeText(shard + "/" + key + ".ditc.tmp-7", "of a crashed writer");
   EXPECT_EQ(cache.verify().kept, 1u);
   cache.prune(kHuge);
-  EXPECT_TRUE(std::filesystem::exists(shard + "/" + key + ".tmp-1-0"));
-  EXPECT_FALSE(std::filesystem::exists(shard + "/" + key + ".tmp-2-0"));
+  EXPECT_TRUE(std::filesystem::exists(shard + "/" + key + ".ditc.tmp-0"));
+  EXPECT_FALSE(std::filesystem::exists(shard + "/" + key + ".ditc.tmp-7"));
   cache.clear();
   EXPECT_TRUE(std::filesystem::exists(root + "/mine/0123456789abcdef"));
   EXPECT_TRUE(std::filesystem::exists(shard + "/notes.txt"));
-  EXPECT_FALSE(std::filesystem::exists(shard + "/" + key + ".tmp-1-0"));
+  EXPECT_TRUE(std::filesystem::exists(shard + "/notes.ditc.tmp-1"));
+  atWork.commit();
+  EXPECT_EQ(cache.list().size(), 1u);
+}
+
+TEST_F(CacheTest, TheNextWriterRemovesWhatAKilledOneLeft) {
+  std::string shard = root + "/" + key.substr(0, 2);
+  std::filesystem::create_directories(shard);
+  pid_t child = startChild([&] {
+    AtomicFile file(shard + "/" + key);
+    kill(getpid(), SIGKILL);
+    return 0;
+  });
+  waitFor(child);
+  EXPECT_TRUE(std::filesystem::exists(shard + "/" + key + ".ditc.tmp-0"));
+  Cache(root, kHuge).store(key, payload(10));
+  EXPECT_FALSE(std::filesystem::exists(shard + "/" + key + ".ditc.tmp-0"));
+  EXPECT_EQ(Cache(root, kHuge).load(key), payload(10));
+}
+
+TEST_F(CacheTest, AnEntryOfAnotherSizeIsNotReadAtAll) {
+  Cache cache(root, kHuge);
+  cache.store(key, payload(100));
+  std::filesystem::resize_file(pathOf(key), uint64_t{1} << 42); // more than there is memory
+  EXPECT_FALSE(cache.load(key));
+  EXPECT_EQ(cache.takeWarnings().size(), 1u);
 }
 
 TEST_F(CacheTest, EntriesThatCannotBeRemoved) {

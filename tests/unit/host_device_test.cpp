@@ -158,10 +158,14 @@ TEST(HostDevice, WrongTargets) {
     writeTestPackage(path, {.manifest = change});
     openDevice(device, Package::open(path), {});
   };
-  EXPECT_ERROR(open("sm_90a", [](Manifest &) {}), "was not compiled for device 'sm_90a'; it has host");
-  EXPECT_ERROR(open("sm_90a", [](Manifest &m) { m.targets.push_back({"sm_90a", "", "", ""}); }),
-               "this runtime has no device 'sm_90a'; it has host");
-  EXPECT_ERROR(open("host", [](Manifest &m) { m.targets.clear(); }), "it has no targets");
+  for (const char *device : {"sm_90a", "", "cuda:", "cuda:x", "cuda:-1", "cuda1", "cuda:1x"})
+    EXPECT_ERROR(open(device, [](Manifest &) {}), "this runtime has no device '", "it has host, cuda and cuda:N");
+  EXPECT_ERROR(open("host", [](Manifest &m) {
+                 m.targets[0].name = "sm_90a";
+                 for (ManifestBucket &bucket : m.buckets)
+                   bucket.plans = {{"sm_90a", bucket.plans.at("host")}};
+               }),
+               "was not compiled for the device 'host'; it has sm_90a");
   EXPECT_ERROR(open("host", [](Manifest &m) { m.targets[0].object = ""; }), "target 'host' names no kernels");
   EXPECT_ERROR(open("host", [](Manifest &m) { m.targets[0].triple = "vax-dec-vms"; m.targets[0].cpu = "780"; }),
                "was compiled for '780' on 'vax-dec-vms' and needs a vax processor");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fstream>
 #include <sstream>
 
@@ -46,6 +47,17 @@ TEST(HostTarget, CompilesForOtherCpus) {
       EXPECT_EQ(module.object().cpu, cpu);
     EXPECT_FALSE(module.object().triple.empty());
   }
+}
+
+/// In a namespace of its own an object finds only the libraries that it names, as in a program without libm.
+TEST(HostTarget, NamesTheLibrariesThatItNeeds) {
+  HostModule module(mixedModule());
+  std::string path = testing::TempDir() + "/ditc-host-namespace.so";
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(module.object().sharedObject.data()), module.object().sharedObject.size());
+  void *library = dlmopen(LM_ID_NEWLM, path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+  EXPECT_NE(dlsym(library, "attention"), nullptr);
+  dlclose(library);
 }
 
 /// The undefined symbols of an object: all must be libm's or libc's, on every CPU.

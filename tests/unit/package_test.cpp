@@ -53,7 +53,7 @@ TEST_F(PackageTest, RoundTrip) {
   EXPECT_EQ(package.members().size(), 6u);
   EXPECT_EQ(package.bytes("weights/w").size(), 48u);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(package.bytes("weights/w").data()) % 64, 0u);
-  EXPECT_EQ(package.plan("four").inputs[0].shape[0], 4);
+  EXPECT_EQ(package.plan("four", "host").inputs[0].shape[0], 4);
 }
 
 TEST_F(PackageTest, ConstantInputsOfEveryKind) {
@@ -84,7 +84,7 @@ TEST_F(PackageTest, NothingIsLeftOfAnAbandonedWriter) {
 
 TEST_F(PackageTest, AFailedWriterLeavesTheOldPackage) {
   std::string before = readText(good);
-  EXPECT_THROW(writeTestPackage(good, {.manifest = [](Manifest &m) { m.buckets[0].plan = "none"; }}), Error);
+  EXPECT_THROW(writeTestPackage(good, {.manifest = [](Manifest &m) { m.buckets[0].plans["host"] = "none"; }}), Error);
   EXPECT_EQ(readText(good), before);
   EXPECT_EQ(folder.list(), std::vector<std::string>{"good.dita"});
 }
@@ -100,7 +100,8 @@ TEST_F(PackageTest, PiecesAndConstants) {
   EXPECT_EQ(writer.addConstant(bytesOf(constant)), name);
   EXPECT_EQ(name, "constants/" + hashHex(bytesOf(constant)));
   Manifest manifest;
-  manifest.buckets = {{"b", {}, writer.addPlan("b", Plan())}};
+  manifest.targets = {{"host", "", "", ""}};
+  manifest.buckets = {{"b", {}, {{"host", writer.addPlan("b", "host", Plan())}}}};
   writer.finish(manifest);
   EXPECT_EQ(hashHex(Package::open(forged).bytes("weights/w")), hashHex(bytesOf(std::vector<float>{1, 2, 3})));
 }
@@ -127,12 +128,12 @@ TEST_F(PackageTest, WriterRefusesWhatDoesNotFit) {
 TEST_F(PackageTest, RefusedManifests) {
   const Case cases[] = {
       {[](Json &j) { j["format"] = "zip"; }, "has format 'zip', expected 'dita'; it is not a ditc package"},
-      {[](Json &j) { j["version"] = 2; }, "has package version 2, this runtime reads version 1; update the runtime"},
+      {[](Json &j) { j["version"] = 3; }, "has package version 3, this runtime reads version 2; update the runtime"},
       {[](Json &j) { j["version"] = 0; }, "compile again with this version of ditc"},
       {[](Json &j) { j.erase("buckets"); }, "field 'buckets' is missing"},
       {[](Json &j) { j["buckets"].clear(); }, "has no buckets"},
       {[](Json &j) { j["buckets"][1]["name"] = "two"; }, "the bucket name 'two' is empty or not unique"},
-      {[](Json &j) { j["buckets"][0]["plan"] = "none"; }, "has no member 'none'; the package is damaged"},
+      {[](Json &j) { j["buckets"][0]["plans"]["host"] = "none"; }, "has no member 'none'; the package is damaged"},
       {[](Json &j) { j["targets"][0]["object"] = "none"; }, "has no member 'none'"},
       {[](Json &j) { j["weights"]["w"]["shape"] = {5, 3}; }, "weight 'w' needs 60 bytes, its member 'weights/w' has 48"},
       {[](Json &j) { j["weights"]["w"]["file"] = "f"; }, "has either 'entry' or 'file', not both"},
@@ -194,22 +195,22 @@ TEST_F(PackageTest, DamagedManifest) {
 }
 
 TEST_F(PackageTest, PlanAgainstManifest) {
-  EXPECT_ERROR(Package::open(good).plan("six"), "has no bucket 'six'; it has two, four");
+  EXPECT_ERROR(Package::open(good).plan("six", "host"), "has no bucket 'six'; it has two, four");
   auto planError = [&](const std::function<void(Plan &)> &change) {
     std::string text;
-    Plan plan = Package::open(good).plan("two");
+    Plan plan = Package::open(good).plan("two", "host");
     change(plan);
     text = writePlan(plan);
     forgePackage(
         good, forged,
         [&](Json &j) {
-          j["entries"]["buckets/two/plan.json"] = {{"bytes", text.size()}, {"xxh128", hashHex(std::string_view(text))}};
+          j["entries"]["buckets/two/host/plan.json"] = {{"bytes", text.size()}, {"xxh128", hashHex(std::string_view(text))}};
         },
         [&](const std::string &name, std::vector<uint8_t> &bytes) {
-          if (name == "buckets/two/plan.json")
+          if (name == "buckets/two/host/plan.json")
             bytes.assign(text.begin(), text.end());
         });
-    return errorOf([&] { Package::open(forged).plan("two"); });
+    return errorOf([&] { Package::open(forged).plan("two", "host"); });
   };
   const std::pair<std::function<void(Plan &)>, std::string> cases[] = {
       {[](Plan &p) { p.inputs[0].name = "z"; }, "the inputs differ from those of the manifest"},

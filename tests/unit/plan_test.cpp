@@ -156,7 +156,7 @@ TEST(Plan, RefusedGemms) {
     gemmOf(p).c.batchStrides = {c};
   };
   const PlanCase cases[] = {
-      {[](Plan &p) { gemmOf(p).dtype = DType::bf16; }, "gemm in bf16, expected f32 or f64"},
+      {[](Plan &p) { gemmOf(p).dtype = DType::i32; }, "gemm in i32, expected f32, f64, bf16 or f16"},
       {[](Plan &p) { gemmOf(p).m = -1; }, "gemm size -1 is not within 0 and 2^31-1"},
       {[](Plan &p) { gemmOf(p).n = int64_t{1} << 31; }, "gemm size 2147483648 is not within"},
       {[](Plan &p) { gemmOf(p).a.rowStride = 2; }, "lda is 2, but rows have 3 elements"},

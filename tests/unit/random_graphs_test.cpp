@@ -88,7 +88,7 @@ protected:
     Manifest manifest;
     manifest.producer = "test";
     manifest.targets.push_back({.name = "host", .object = "host/kernels.so", .triple = object->triple, .cpu = object->cpu});
-    manifest.buckets.push_back({.name = "random", .symbols = {}, .plan = writer.addPlan("random", plan)});
+    manifest.buckets.push_back({.name = "random", .symbols = {}, .plans = {{"host", writer.addPlan("random", "host", plan)}}});
     for (const auto &[ports, list] : {std::pair(&plan.inputs, &manifest.inputs), std::pair(&plan.outputs, &manifest.outputs)})
       for (const PortDesc &port : *ports)
         list->push_back({.name = port.name, .graphName = "", .dtype = port.dtype, .shape = {port.shape.begin(), port.shape.end()}});

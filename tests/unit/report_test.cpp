@@ -152,7 +152,7 @@ TEST(FailIf, Parses) {
   EXPECT_TRUE(parseCondition("launches<=3").holds(3));
   EXPECT_TRUE(parseCondition("launches==3").holds(3));
   EXPECT_FALSE(parseCondition("launches<3").holds(3));
-  for (const char *wrong : {"launches", ">3", "launches>", "launches>many", "launches>3x", "", "launches=3"})
+  for (const char *wrong : {"launches", ">3", "launches>", "launches>many", "launches>3x", "", "launches=3", "launches>=nan", "launches<inf"})
     EXPECT_THAT(errorOf([&] { parseCondition(wrong); }), HasSubstr("expected TOTAL")) << wrong;
 }
 
@@ -188,6 +188,20 @@ TEST(Explain, NamesKernelRuleAndOperand) {
   EXPECT_THAT(text, HasSubstr("needs_whole_input: it reads all of a value that the kernel computes piece by piece, operand blocks.1.norm (layer_norm_1)"));
   EXPECT_THAT(explainText(report, report["buckets"][0], "blocks"), HasSubstr("blocks is in 9 launches"));
   EXPECT_THAT(errorOf([&] { explainText(report, report["buckets"][0], "query_7"); }), HasSubstr("the nearest names are query_0"));
+}
+
+TEST(Explain, KernelsThatCouldRunBesideEachOther) {
+  GraphRecord graph = model(3);
+  FusionRemark remark = missed("blocks.0.norm:layer_norm_0", "rowwise", "blocks.1.norm:layer_norm_1", "rowwise", "different_input");
+  remark.facts["Relation"] = "beside";
+  remark.facts["Bytes"] = "0";
+  json report = reportOf(graph, 3);
+  report["buckets"][0]["not_fused"] = notFusedJson({remark}, graph, foldBlocks(graph));
+  EXPECT_EQ(report["buckets"][0]["not_fused"][0]["beside"], true);
+  std::string text = explainText(report, report["buckets"][0], "layer_norm_1");
+  EXPECT_THAT(text, HasSubstr("k2 rowwise blocks.0.norm (layer_norm_0), which does the same as blocks.1.norm (layer_norm_1)"));
+  EXPECT_THAT(text, HasSubstr("different_input: the products read different inputs"));
+  EXPECT_THAT(text, Not(HasSubstr("written and read again")));
 }
 
 TEST(Explain, FreeOperations) {

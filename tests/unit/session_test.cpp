@@ -158,6 +158,37 @@ TEST_F(SessionTest, NewWeightsArePreparedAgain) {
   EXPECT_EQ(run(session, 4), expectedY(inputX(4), w));
 }
 
+TEST_F(SessionTest, UpdateAndRevert) {
+  std::shared_ptr<Session> session = open();
+  EXPECT_ERROR(session->revertWeights(), "there is no update of weights to take back");
+  EXPECT_EQ(run(session), expectedY(inputX(2)));
+  std::vector<float> w = weightW(), b = weightB();
+  w[3] = 5;
+  TensorRef both[] = {tensor("w", w, {kOut, kIn}), tensor("b", b, {kOut})};
+  session->updateWeights(both);
+  std::vector<float> updated = expectedY(inputX(2), w);
+  w[3] = 6; // it was copied
+  EXPECT_EQ(run(session), updated);
+  session->revertWeights();
+  EXPECT_EQ(run(session), expectedY(inputX(2)));
+  EXPECT_EQ(run(session, 4), expectedY(inputX(4)));
+  EXPECT_ERROR(session->revertWeights(), "no update");
+  session->updateWeights(both);
+  session->setWeights(both, Ownership::Copy);
+  EXPECT_ERROR(session->revertWeights(), "no update"); // would bring older values over newer ones
+}
+
+TEST_F(SessionTest, TensorsOfAGpuAreRefusedOnTheHost) {
+  std::shared_ptr<Session> session = open();
+  std::vector<float> x = inputX(2), y(8), w = weightW();
+  TensorRef in = tensor("x", x, {2, kIn}), out = tensor("y", y, {2, kOut}), weight = tensor("w", w, {kOut, kIn});
+  Context context(session);
+  EXPECT_ERROR(context.run({"", {&in, 1}, {&out, 1}, false, false, kDefaultStream}), "the device 'host' has no streams");
+  in.onDevice = weight.onDevice = true;
+  EXPECT_ERROR(context.run({"", {&in, 1}, {&out, 1}}), "'x' is memory of a GPU", "open it on 'cuda'");
+  EXPECT_ERROR(session->updateWeights({&weight, 1}), "weight 'w' is memory of a GPU");
+}
+
 TEST_F(SessionTest, PreparedMemoryIsKeptWhenOtherWeightsChange) {
   std::shared_ptr<Session> session = open();
   MemoryRef prepared = session->bind("two")->prepared;

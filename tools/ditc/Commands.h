@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace CLI {
@@ -18,6 +19,14 @@ void addReport(CLI::App &app, std::function<int()> &action);
 void addExplain(CLI::App &app, std::function<int()> &action);
 void addDiff(CLI::App &app, std::function<int()> &action);
 void addPasses(CLI::App &app, std::function<int()> &action);
+void addDoctor(CLI::App &app, std::function<int()> &action);
+/// `app` must outlive the action: the scripts say what it has.
+void addCompletion(CLI::App &app, std::function<int()> &action);
+
+/// True when the command line asks for JSON, in which case a failure is told as JSON as well.
+bool wantsJson(int argc, char **argv);
+/// A check of CLI11: the text is not empty.
+std::string refuseEmpty(const std::string &text);
 
 /// run, bench, info, cache: lines in the help; they are executed by ditc-run.
 void addRuntimeCommands(CLI::App &app);

@@ -6,11 +6,15 @@
 #include "compiler/report/Text.h"
 #include "runtime/Error.h"
 #include "runtime/JsonText.h"
+#include "runtime/Text.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
+#include <unistd.h>
 
 namespace ditc::cli {
 
@@ -41,7 +45,28 @@ ModelPath parseModel(const std::string &text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+/// A package names its buckets and where they come from, in JSON.
+void checkNames(const CompileArguments &arguments) {
+  for (const auto *list : {&arguments.models, &arguments.buckets, &arguments.weights, &arguments.pins, &arguments.invariant})
+    for (const std::string &text : *list)
+      if (!isUtf8(text))
+        fail("'{}' is not UTF-8, as names in a package are; rename the file, or link to it by another name", printable(text));
+}
+
+/// Wants the folder before anything is compiled.
+void checkDumpFolder(const std::string &folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    fail("--dump cannot create '{}': {}; choose another folder", folder, error.message());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    fail("--dump cannot write to '{}': {}; choose another folder", folder, std::strerror(errno));
+}
+
 CompileOptions toOptions(const CompileArguments &arguments) {
+  checkNames(arguments);
+  if (!arguments.dump.empty())
+    checkDumpFolder(arguments.dump);
   CompileOptions options;
   for (const std::string &model : arguments.models)
     options.models.push_back(parseModel(model));
@@ -100,14 +125,15 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   auto arguments = std::make_shared<CompileArguments>();
   CLI::App *command = app.add_subcommand("compile", kCompileHelp);
   command->add_option("models", arguments->models, "[NAME=]MODEL.pt2 ...")->required();
-  command->add_option("-o,--output", arguments->output, "package to write (default: MODEL.dita in the current folder)");
+  command->add_option("-o,--output", arguments->output, "package to write (default: MODEL.dita in the current folder)")->check(refuseEmpty);
   command->add_option("--bucket", arguments->buckets, "NAME:SYM=VAL,... or NAME:INPUT.DIM=VAL,... (repeatable)");
   command->add_option("--weights", arguments->weights, "safetensors file, or index of shards, with weights by parameter name (repeatable)");
   command->add_option("--pin", arguments->pins, "NAME=FILE.safetensors: the input's value belongs to the bucket (repeatable)");
   command->add_option("--invariant", arguments->invariant, "an input that is the same in every denoising step; positions (*_ids) and rotary tables are taken to be (repeatable)");
   command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
       ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
-  command->add_option("--target", arguments->targets, "what to compile for (repeatable)")->check(CLI::IsMember({"host"}))->capture_default_str();
+  command->add_option("--target", arguments->targets, "what to compile for: host, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a, or ptx for other GPUs (repeatable)")
+      ->check(CLI::IsMember({"host", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx"}))->capture_default_str();
   command->add_option("--host-cpu", arguments->hostCpu, "processor of the host target, LLVM's name or 'native' (default: x86-64-v3 on x86-64)");
   command->add_option("--numerics", arguments->numerics, "fast: fp32 inside kernels; eager: every rounding of the source graph")
       ->check(CLI::IsMember({"fast", "eager"}))->capture_default_str();

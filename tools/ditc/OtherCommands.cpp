@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <memory>
 #include <unistd.h>
+#include <vector>
 
 namespace ditc::cli {
 
@@ -46,6 +47,16 @@ void addPasses(CLI::App &app, std::function<int()> &action) {
     };
   });
 }
+
+bool wantsJson(int argc, char **argv) {
+  std::vector<std::string_view> words(argv + 1, argv + argc);
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i] == "--json" || words[i] == "--format=json" || (words[i] == "--format" && i + 1 < words.size() && words[i + 1] == "json"))
+      return true;
+  return false;
+}
+
+std::string refuseEmpty(const std::string &text) { return text.empty() ? "is empty" : ""; }
 
 //===-- Hand-over to ditc-run ---------------------------------------------------------------------===//
 

@@ -98,7 +98,7 @@ void addReport(CLI::App &app, std::function<int()> &action) {
   command->add_option("--block", arguments->block, "only this repeated block, as text: its list, or an element of it (transformer_blocks.3)");
   command->add_option("--gpu", arguments->gpu, "for roofline times: H100, H200, A100, L40S, RTX4090, RTX5090, B200")->capture_default_str();
   command->add_option("--format", arguments->format, "text, json, or html: one page without outside parts")->check(CLI::IsMember({"text", "json", "html"}))->capture_default_str();
-  command->add_option("-o,--output", arguments->output, "file to write (default: standard output)");
+  command->add_option("-o,--output", arguments->output, "file to write (default: standard output)")->check(refuseEmpty);
   command->add_flag("--json", arguments->json, "the same as --format json");
   command->callback([arguments, &action] { action = [arguments] { return runReport(*arguments); }; });
 }
@@ -110,7 +110,7 @@ void addExplain(CLI::App &app, std::function<int()> &action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App *command = app.add_subcommand("explain", "Says which kernel an operation is in and with whom, and which rule and operand kept its neighbours apart.");
   command->add_option("package", arguments->package, "PKG.dita")->required();
-  command->add_option("op", arguments->op, "module path (blocks.3.attn.to_q, blocks.*.attn), node of the source graph (linear_12), or kernel (k17)")->required();
+  command->add_option("op", arguments->op, "module path (blocks.3.attn.to_q, blocks.*.attn), node of the source graph (linear_12), or kernel (k17)")->required()->check(refuseEmpty);
   command->add_option("--bucket", arguments->bucket, "bucket (default: the first one)");
   command->add_option("--gpu", arguments->gpu, "for roofline times")->capture_default_str();
   command->callback([arguments, &action] {

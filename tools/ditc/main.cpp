@@ -6,9 +6,16 @@
 
 #include "compiler/Version.h"
 #include "runtime/Error.h"
+#include "runtime/JsonText.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
+#include <system_error>
 
 namespace {
 
@@ -23,28 +30,55 @@ constexpr const char *kIntroduction = R"(ditc compiles exported diffusion transf
 
 Exit status: 0 done, 1 the input or environment is at fault, 2 wrong usage, 3 a fault of ditc.)";
 
+using ditc::ErrorKind;
+
+/// Tells a failure to people and, with `json`, to programs. Returns the exit status.
+int failed(bool json, ErrorKind kind, const std::string &text) {
+  fmt::print(stderr, "ditc: {}: {}\n", kind == ErrorKind::Internal ? "internal error" : "error", text);
+  if (json)
+    fmt::print("{}\n", ditc::jsonText(nlohmann::json({{"error", text}, {"status", static_cast<int>(kind)}})));
+  return static_cast<int>(kind);
+}
+
 /// Runs `body`, turning errors into a message and an exit status.
-int guarded(const std::function<int()> &body) {
+int guarded(bool json, const std::function<int()> &body) {
   try {
-    return body();
+    int status = body();
+    if (std::fflush(stdout) != 0)
+      ditc::fail("cannot write to standard output: {}", std::strerror(errno));
+    return status;
   } catch (const ditc::Error &error) {
-    fmt::print(stderr, "ditc: {}: {}\n", error.kind() == ditc::ErrorKind::Internal ? "internal error" : "error", error.what());
-    return static_cast<int>(error.kind());
+    return failed(json, error.kind(), error.what());
   } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "ditc: error: out of memory\n");
-    return 1;
+    return failed(json, ErrorKind::Input, "out of memory");
+  } catch (const std::system_error &error) { // of the file system, which says which path, or of standard output
+    return failed(json, ErrorKind::Input, error.what());
   } catch (const std::exception &error) {
-    fmt::print(stderr, "ditc: internal error: {}\n", error.what());
-    return 3;
+    return failed(json, ErrorKind::Internal, error.what());
   }
+}
+
+bool isCommand(const CLI::App &app, const std::string &word) {
+  auto commands = app.get_subcommands({});
+  return std::any_of(commands.begin(), commands.end(), [&](const CLI::App *command) { return command->get_name() == word; });
+}
+
+/// "run, bench, ...": all commands.
+std::string commandNames(const CLI::App &app) {
+  std::string names;
+  for (const CLI::App *command : app.get_subcommands({}))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
   using namespace ditc::cli;
+  std::signal(SIGXFSZ, SIG_IGN); // a file over the size limit is a failed write, with a message
+  bool json = wantsJson(argc, argv);
   if (argc > 1 && isRuntimeCommand(argv[1]))
-    return guarded([&] { return handOverToRuntime(argc, argv); });
+    return guarded(json, [&] { return handOverToRuntime(argc, argv); });
 
   CLI::App app{kIntroduction, "ditc"};
   app.set_version_flag("--version", fmt::format("ditc {}", ditc::kVersion));
@@ -56,11 +90,17 @@ int main(int argc, char **argv) {
   addExplain(app, action);
   addDiff(app, action);
   addPasses(app, action);
+  addDoctor(app, action);
+  addCompletion(app, action);
   addRuntimeCommands(app); // for --help only
+  if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1]))
+    return failed(json, ErrorKind::Usage, fmt::format("'{}' is no command; there are {}", argv[1], commandNames(app)));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return json ? failed(json, ErrorKind::Usage, error.what()) : (app.exit(error), 2);
   }
-  return guarded(action);
+  return guarded(json, action);
 }

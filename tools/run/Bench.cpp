@@ -7,6 +7,7 @@
 #include "runtime/JsonText.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
@@ -29,7 +30,9 @@ struct OpTime {
 
 struct BucketTimes {
   std::string bucket;
-  double seconds = 0; ///< median of the sum over ops
+  double seconds = 0;     ///< median of the sum over ops
+  double runSeconds = 0;  ///< on a GPU: of a whole run, one queued behind the other
+  double hostSeconds = 0; ///< on a GPU: what queueing one run costs the host, median
   std::vector<OpTime> ops;
 };
 
@@ -83,6 +86,47 @@ std::map<std::string, HostTensor> makeInputs(const Plan &plan) {
   return tensors;
 }
 
+/// Tensors on the device with the contents of host tensors.
+struct DeviceTensors {
+  std::vector<MemoryRef> memories;
+  std::vector<TensorRef> refs;
+};
+
+DeviceTensors onDevice(Session &session, std::span<const TensorRef> tensors) {
+  DeviceTensors out;
+  std::unique_ptr<Queue> queue = session.device().openQueue();
+  for (const TensorRef &tensor : tensors) {
+    uint64_t bytes = PortDesc{tensor.name, tensor.dtype, tensor.shape}.bytes();
+    out.memories.push_back(session.device().allocate(bytes, fmt::format("'{}'", tensor.name)));
+    queue->upload(out.memories.back()->data(), {static_cast<const uint8_t *>(tensor.data), bytes});
+    queue->wait();
+    out.refs.push_back({tensor.name, tensor.dtype, tensor.shape, {}, out.memories.back()->data(), true});
+  }
+  return out;
+}
+
+/// As a service runs: tensors on the GPU, runs queued one behind the other, a CUDA graph unless that is off.
+void measureRuns(const std::shared_ptr<Session> &session, std::span<const TensorRef> inputs,
+                 std::span<const TensorRef> outputs, const BenchArgs &args, BucketTimes &times) {
+  using Clock = std::chrono::steady_clock;
+  DeviceTensors in = onDevice(*session, inputs), out = onDevice(*session, outputs);
+  Context context(session);
+  RunRequest request{times.bucket, in.refs, out.refs, false, false, kDefaultStream};
+  for (unsigned i = 0; i < args.warmup + 2; ++i) // the second run records the graph
+    context.run(request);
+  session->device().waitForQueues();
+  std::vector<double> host;
+  Clock::time_point start = Clock::now();
+  for (unsigned i = 0; i < args.repeat; ++i) {
+    Clock::time_point before = Clock::now();
+    context.run(request);
+    host.push_back(std::chrono::duration<double>(Clock::now() - before).count());
+  }
+  session->device().waitForQueues();
+  times.runSeconds = std::chrono::duration<double>(Clock::now() - start).count() / args.repeat;
+  times.hostSeconds = medianOf(host);
+}
+
 BucketTimes measure(const std::shared_ptr<Session> &session, const std::string &bucket,
                     std::span<const TensorRef> inputs, const BenchArgs &args) {
   const Plan &plan = session->plans().at(bucket);
@@ -99,17 +143,23 @@ BucketTimes measure(const std::shared_ptr<Session> &session, const std::string &
       samples[op].push_back(report.opSeconds[op]);
     totals.push_back(std::accumulate(report.opSeconds.begin(), report.opSeconds.end(), 0.0));
   }
-  BucketTimes out{bucket, medianOf(totals), {}};
+  BucketTimes out{bucket, medianOf(totals), 0, 0, {}};
   for (size_t op = 0; op < samples.size(); ++op) {
     out.ops.push_back(describeOp(plan, plan.step[op]));
     out.ops.back().seconds = medianOf(samples[op]);
   }
+  if (!session->device().isHost())
+    measureRuns(session, inputs, outputRefs, args, out);
   return out;
 }
 
 void printTable(const BucketTimes &times, const BenchArgs &args) {
-  fmt::print("bucket {} on {}: {} in {} ops (medians of {} runs)\n\n", times.bucket, args.device,
+  fmt::print("bucket {} on {}: {} in {} ops (medians of {} runs)\n", times.bucket, args.device,
              formatSeconds(times.seconds), times.ops.size(), args.repeat);
+  if (times.runSeconds > 0)
+    fmt::print("a run takes {}, queueing it costs the host {}\n", formatSeconds(times.runSeconds),
+               formatSeconds(times.hostSeconds));
+  fmt::print("\n");
   fmt::print("{:>11} {:>7} {:>9} {:>7}  {:<36} {}\n", "time", "share", "GFLOP/s", "GB/s", "op", "where");
   std::vector<const OpTime *> order;
   for (const OpTime &op : times.ops)
@@ -142,7 +192,13 @@ Json toJson(const BucketTimes &times) {
       row["gbytes"] = op.bytes / op.seconds * 1e-9;
     ops.push_back(std::move(row));
   }
-  return {{"bucket", times.bucket}, {"seconds", times.seconds}, {"ops", std::move(ops)}};
+  Json out = {{"bucket", times.bucket}, {"seconds", times.seconds}};
+  if (times.runSeconds > 0) {
+    out["run_seconds"] = times.runSeconds;
+    out["host_seconds"] = times.hostSeconds;
+  }
+  out["ops"] = std::move(ops);
+  return out;
 }
 
 std::vector<BucketTimes> measureAll(const std::shared_ptr<Session> &session, const BenchArgs &args) {

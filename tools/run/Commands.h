@@ -14,6 +14,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace ditc::run {
 
 /// What run and bench have in common.
@@ -24,6 +28,9 @@ struct SessionArgs {
   std::vector<std::string> weights;
   unsigned threads = 0;
   bool skipWeightCheck = false;
+  uint64_t memoryBudget = 0;
+  bool noGraphs = false;
+  bool noJit = false;
   bool json = false;
 };
 
@@ -55,6 +62,17 @@ struct CacheArgs {
   std::optional<uint64_t> maxBytes; ///< prune; default: the limit of the cache
   bool json = false;
 };
+
+/// All that a command line of ditc-run can say.
+struct CommandLine {
+  RunArgs run;
+  BenchArgs bench;
+  InfoArgs info;
+  CacheArgs cache;
+  std::string shell; ///< of `completion`
+};
+/// Declares the subcommands, which write into `line`.
+void addCommands(CLI::App &app, CommandLine &line);
 
 int runCommand(const RunArgs &args);
 int benchCommand(const BenchArgs &args);

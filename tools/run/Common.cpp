@@ -15,6 +15,9 @@ std::shared_ptr<Session> openSession(const SessionArgs &args) {
   options.threads = args.threads;
   options.weightFiles = args.weights;
   options.verifyWeights = !args.skipWeightCheck;
+  options.memoryBudget = args.memoryBudget;
+  options.graphs = !args.noGraphs;
+  options.jit = !args.noJit;
   return Session::open(args.package, options);
 }
 

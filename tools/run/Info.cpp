@@ -37,18 +37,24 @@ WeightSum sumOf(const Manifest &manifest) {
   return sum;
 }
 
-void printBucket(const ManifestBucket &bucket, const Plan &plan) {
+void printBucket(const Package &package, const ManifestBucket &bucket) {
   std::vector<std::string> symbols;
   for (const auto &[name, value] : bucket.symbols)
     symbols.push_back(fmt::format("{}={}", name, value));
   fmt::print("bucket    {}{}{}\n", bucket.name, symbols.empty() ? "" : ": ", fmt::join(symbols, ", "));
-  for (const PortDesc &port : plan.inputs)
-    fmt::print("  input   {:<28} {}\n", port.name, describe(port.dtype, port.shape));
-  for (const PortDesc &port : plan.outputs)
-    fmt::print("  output  {:<28} {}\n", port.name, describe(port.dtype, port.shape));
-  fmt::print("  memory  {} scratch a context, {} prepared weights\n", formatBytes(plan.arenaBytes),
-             formatBytes(plan.preparedBytes));
-  fmt::print("  ops     {} a run, {} once for the weights\n", plan.step.size(), plan.prepare.size());
+  bool first = true; // inputs and outputs are the same for all targets
+  for (const auto &[target, member] : bucket.plans) {
+    Plan plan = package.plan(bucket.name, target);
+    for (const PortDesc &port : plan.inputs)
+      if (first)
+        fmt::print("  input   {:<28} {}\n", port.name, describe(port.dtype, port.shape));
+    for (const PortDesc &port : plan.outputs)
+      if (first)
+        fmt::print("  output  {:<28} {}\n", port.name, describe(port.dtype, port.shape));
+    first = false;
+    fmt::print("  {:<7} {} ops a run, {} once for the weights; {} scratch a context, {} prepared weights\n", target,
+               plan.step.size(), plan.prepare.size(), formatBytes(plan.arenaBytes), formatBytes(plan.preparedBytes));
+  }
 }
 
 void printText(const Package &package, const InfoArgs &args) {
@@ -65,7 +71,7 @@ void printText(const Package &package, const InfoArgs &args) {
   for (const std::string &name : manifest.pinned)
     fmt::print("pinned    {}\n", name);
   for (const ManifestBucket &bucket : manifest.buckets)
-    printBucket(bucket, package.plan(bucket.name));
+    printBucket(package, bucket);
   if (args.verify)
     fmt::print("verified  all {} members have the hashes of the manifest\n", package.members().size());
   for (const auto &[name, weight] : manifest.weights)
@@ -90,14 +96,17 @@ void printJson(const Package &package, const InfoArgs &args) {
   out["verified"] = args.verify;
   out["buckets"] = Json::array();
   for (const ManifestBucket &bucket : package.manifest().buckets) {
-    Plan plan = package.plan(bucket.name);
-    out["buckets"].push_back({{"name", bucket.name},
-                              {"inputs", portsToJson(plan.inputs)},
-                              {"outputs", portsToJson(plan.outputs)},
-                              {"arena_bytes", plan.arenaBytes},
-                              {"prepared_bytes", plan.preparedBytes},
-                              {"step_ops", plan.step.size()},
-                              {"prepare_ops", plan.prepare.size()}});
+    Json described = {{"name", bucket.name}};
+    for (const auto &[target, member] : bucket.plans) {
+      Plan plan = package.plan(bucket.name, target);
+      described["inputs"] = portsToJson(plan.inputs);
+      described["outputs"] = portsToJson(plan.outputs);
+      described["plans"][target] = {{"arena_bytes", plan.arenaBytes},
+                                    {"prepared_bytes", plan.preparedBytes},
+                                    {"step_ops", plan.step.size()},
+                                    {"prepare_ops", plan.prepare.size()}};
+    }
+    out["buckets"].push_back(std::move(described));
   }
   fmt::print("{}\n", jsonText(out, 2));
 }

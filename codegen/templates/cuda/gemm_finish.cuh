@@ -93,7 +93,11 @@ __device__ void send(const Staging<L> &staging, const Problem &p, const Tile &ti
   asyncProxyFence();
   __syncwarp();
   if (staging.lane == 0) {
-    int part = column >= p.outSplit, inPart = part ? column - p.outSplit : column;
+    int part = 0, inPart = column;
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      if (column >= p.outEnd[i])
+        part = i + 1, inPart = column - p.outEnd[i];
     storeBox(p.out[part], staging.box(box), inPart % p.headColumns[part], row, inPart / p.headColumns[part],
              tile.batch);
     storeCommit();

@@ -12,13 +12,14 @@ constexpr int BLOCK_K = 64;  // 128 bytes: one row of the swizzle pattern
 
 /// One product. Rows are counted per batch; a tile does not span batches.
 struct Problem {
-  TensorMap a[2], b;         // (k, row, batch), (k, column, 0)
-  TensorMap out[2];          // (column in the head, row, head, batch)
+  TensorMap a[2], b[4];      // (k, row, batch), (k, column, 0)
+  TensorMap out[4];          // (column in the head, row, head, batch)
   TensorMap residual;        // like out
   int rows, batches, columns;
   int k[2];                  // values of k in a[0] and a[1]
-  int headColumns[2];        // columns of a head in out's maps; all of them if there are no heads
-  int outSplit;              // output columns from here on go to out[1], counted from 0
+  int headColumns[4];        // columns of a head in out's maps; all of them if there are no heads
+  int outEnd[4];             // output columns before outEnd[i] go to out[i], counted from outEnd[i - 1]
+  int bEnd[4];               // columns before bEnd[i] are products with b[i]; multiples of BLOCK_N · CLUSTER_N
 };
 
 template <int PROBLEMS>

@@ -31,7 +31,8 @@
 //   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
 //
 //   K is a multiple of 8 (the copy engine's 16 bytes); M, N (multiple of 8) and K need not fill tiles. K may come in two
-//   ranges, A from a[0] then a[1]: a concat before a linear layer. Rows of `out` are placed by its map, so that the
+//   ranges, A from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as
+//   separate weights), whose ends are multiples of a tile. Rows of `out` are placed by its map, so that the
 //   output may be part of a larger buffer, or have its heads outside (headColumns).
 //   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1}, out, residual {BOX, 16, 1, 1}; all
 //   with the 128-byte swizzle, but out and residual without where BOX is not 64.
@@ -65,6 +66,11 @@ __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sched
     const Problem &p = schedule.params.problem[tile.problem];
     int firstSteps = ceilDiv(p.k[0], BLOCK_K), steps = schedule.steps(tile.problem);
     int aRow = tile.row + schedule.clusterColumn * A_SLICE, bRow = tile.column + schedule.clusterRow * B_SLICE;
+    const TensorMap *weight = &p.b[0];
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      if (tile.column >= p.bEnd[i])
+        weight = &p.b[i + 1], bRow = tile.column - p.bEnd[i] + schedule.clusterRow * B_SLICE;
 
     for (int step = 0; step < steps; ++step, cursor.advance()) {
       bool second = step >= firstSteps;
@@ -81,9 +87,9 @@ __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sched
       else
         copyBox(a, p.a[second], full, k, aRow, tile.batch);
       if constexpr (L::CLUSTER_M == 2)
-        copyBoxMulticast(b, p.b, full, 3, (second ? p.k[0] : 0) + k, bRow, 0);
+        copyBoxMulticast(b, *weight, full, 3, (second ? p.k[0] : 0) + k, bRow, 0);
       else
-        copyBox(b, p.b, full, (second ? p.k[0] : 0) + k, bRow, 0);
+        copyBox(b, *weight, full, (second ? p.k[0] : 0) + k, bRow, 0);
     }
   }
 }
@@ -151,7 +157,7 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
   Shared<L> shared{(sharedAddress(raw) + 1023) & ~1023u};
   if (threadIdx.x == 32)
     for (const Problem &p : params.problem)
-      for (const TensorMap *map : {&p.a[0], &p.b, &p.out[0]})
+      for (const TensorMap *map : {&p.a[0], &p.b[0], &p.out[0]})
         prefetchTensorMap(*map);
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < L::STAGES; ++stage) {

@@ -30,6 +30,8 @@ public:
       return {Reason::RowStatistics, op->getOperand(0)};
     if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
       return {Reason::NeedsWholeInput, op->getOperand(0)};
+    if (!isEpilogueType(op))
+      return {Reason::TypeUnsupported, op->getResult(0)};
     if (dit::isViewOp(op) && !isa<dit::ExpandOp>(op))
       return {};
     if (isa<dit::MapOp>(op) && tensorType(op->getResult(0)).getNumElements() == tensorType(cluster.anchors.front()->getResult(0)).getNumElements())

@@ -4,6 +4,8 @@
 #include "codegen/templates/hopper/Catalogue.h"
 #include "codegen/templates/hopper/Products.h"
 
+#include "dialects/fusion/Cost.h"
+
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -54,6 +56,10 @@ static Verdict acceptsNorm(dit::NormOp norm, RoleMap &roles) {
   return {};
 }
 
+bool isEpilogueType(Operation *op) {
+  return llvm::all_of(op->getResultTypes(), [](Type type) { return isa<FloatType>(cast<RankedTensorType>(type).getElementType()); });
+}
+
 Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op, size_t maxOperands) {
   if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
     return {Reason::NeedsWholeInput, op->getOperand(0)};
@@ -63,6 +69,8 @@ Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op, size_t maxOpera
     return {Reason::NoSlot, op->getOperand(0)};
   if (isa<dit::ExpandOp>(op))
     return {Reason::NoSlot, op->getOperand(0)};
+  if (!isEpilogueType(op))
+    return {Reason::TypeUnsupported, op->getResult(0)};
   RoleMap roles(cluster);
   if (auto norm = dyn_cast<dit::NormOp>(op))
     if (Verdict verdict = acceptsNorm(norm, roles); !verdict)
@@ -122,11 +130,16 @@ public:
   }
   Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op, kMaxGemvOperands); }
 
-  /// The input is a few rows: a map on it is computed again by every block for nothing.
-  Verdict acceptsProducer(const Cluster &cluster, Operation *op) const override {
-    if (!isa<dit::MapOp>(op) && !dit::isViewOp(op))
+  /// The input is a few rows: every block computes a map on it again, mostly for nothing while weights arrive.
+  Verdict acceptsProducer(const Cluster &cluster, Operation *op) const override { return acceptsCopy(cluster, op, 0); }
+
+  Verdict acceptsCopy(const Cluster &cluster, Operation *op, unsigned others) const override {
+    if (dit::isViewOp(op))
+      return {};
+    if (!isa<dit::MapOp>(op))
       return {Reason::NoSlot, op->getResult(0)};
-    if (tensorType(op->getResult(0)).getNumElements() > kMaxGemvRows * 65536)
+    bool fits = tensorType(op->getResult(0)).getNumElements() <= kMaxGemvRows * 65536;
+    if (!fits || !recomputePays(workOf(cluster), workOf(op), blocksOf(cluster), others, *findGpu("H100")))
       return {Reason::RecomputeTooDear, op->getResult(0)};
     return {};
   }
@@ -139,6 +152,22 @@ public:
     if (first->getOperandTypes() != second->getOperandTypes() || first.getTransposeRhs() != second.getTransposeRhs())
       return {Reason::ShapeMismatch, second.getRhs()};
     return {};
+  }
+
+private:
+  static Work workOf(const Cluster &cluster) {
+    Work work;
+    for (Operation *anchor : cluster.anchors)
+      work += ditc::workOf(anchor);
+    return work;
+  }
+  static Work workOf(Operation *op) { return ditc::workOf(op); }
+
+  static double blocksOf(const Cluster &cluster) {
+    double columns = 0;
+    for (Operation *anchor : cluster.anchors)
+      columns += tensorType(anchor->getResult(0)).getShape().back();
+    return columns / kGemvColumns;
   }
 };
 

@@ -17,6 +17,12 @@ constexpr int64_t kMaxTileWidth = 256;
 /// Products with at most this many rows are bound by reading the weights.
 constexpr int64_t kMaxGemvRows = 16;
 
+/// Columns of a result that one thread block of such a product computes.
+constexpr int64_t kGemvColumns = 8;
+
+/// Epilogues compute and store floats; integers and booleans are made by kernels of their own.
+bool isEpilogueType(mlir::Operation *op);
+
 /// Rows of a product: everything but its last dimension.
 int64_t productRows(dit::MatmulOp op);
 

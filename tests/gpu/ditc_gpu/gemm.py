@@ -139,11 +139,12 @@ class Problem:
         out, head_columns = zip(*[output(t) for t in self.out])
         residual = output(self.residual)[0] if self.residual is not None else bytes(128)
         batches, rows, _ = self.a[0].shape
-        maps = a[0] + a[-1] + b + out[0] + out[-1] + residual
-        numbers = struct.pack("<8i", rows, batches, self.b.shape[0], self.a[0].shape[2],
-                              self.a[1].shape[2] if len(self.a) == 2 else 0, head_columns[0], head_columns[-1],
-                              self.out_split)
-        return (maps + numbers).ljust(13 * 64, b"\0")
+        maps = a[0] + a[-1] + 4 * b + out[0] + 3 * out[-1] + residual
+        never = (1 << 31) - 1
+        numbers = struct.pack("<17i", rows, batches, self.b.shape[0], self.a[0].shape[2],
+                              self.a[1].shape[2] if len(self.a) == 2 else 0, head_columns[0],
+                              head_columns[-1], head_columns[-1], head_columns[-1], self.out_split, never, never, never, never, never, never, never)
+        return (maps + numbers).ljust(24 * 64, b"\0")
 
     def tiles(self, variant):
         batches, rows, _ = self.a[0].shape

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA target: every kernel of a module becomes one translation unit and, by NVRTC, one image. No GPU is needed.
+#pragma once
+
+#include "codegen/cuda/CudaKernel.h"
+#include "dialects/fusion/TargetKernels.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace ditc {
+
+/// "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"; "ptx" is portable PTX for GPUs from compute capability 8.0.
+std::optional<CudaArch> parseCudaArch(std::string_view name);
+std::vector<std::string> cudaArchNames();
+
+/// What the target launches as one kernel, for the passes.
+std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch);
+
+/// One compiled kernel, for the report and the package.
+struct CudaKernel {
+  std::string name, family;
+  std::string source;         ///< the unit, as it was compiled
+  std::vector<uint8_t> image; ///< a cubin, or PTX
+  int registers = 0, sharedBytes = 0, spillBytes = 0; ///< static shared memory; 0 for PTX, which the driver compiles
+};
+
+struct CudaObject {
+  cuda::KernelFile file;
+  std::vector<CudaKernel> kernels; ///< by name, like file.kernels
+  std::string compiler;            ///< "NVRTC 13.0"; empty when every kernel came from the cache
+};
+
+struct CudaOptions {
+  std::function<std::optional<std::vector<uint8_t>>(const std::string &key)> load = {}; ///< a cache of images, or nothing
+  std::function<void(const std::string &key, std::span<const uint8_t>)> store = {};
+  std::function<void(size_t done, size_t total)> progress = {}; ///< called from several threads, one at a time
+};
+
+/// Compiles every plan.kernel of `module`. Errors of emitters are diagnostics at the kernel's location. Throws Error
+/// (Input) when NVRTC is needed and cannot be found.
+mlir::FailureOr<CudaObject> emitCuda(mlir::ModuleOp module, const CudaArch &arch, const CudaOptions &options = {});
+
+} // namespace ditc

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scalar code of a dit.map as a CUDA C++ function. Values are held as float (also for f16 and bf16, which exist as
+// rounded floats), double, long long (all integers, sign extended) and bool; the dialect's meaning where C++ has none is
+// in templates/cuda/common/scalars.cuh.
+#pragma once
+
+#include "mlir/IR/Block.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+#include <string>
+
+namespace ditc {
+
+/// How device code holds a scalar of this type: "float", "double", "long long", "bool".
+std::string scalarTypeName(mlir::Type type);
+
+/// A number as a literal of the type that holds it.
+std::string scalarLiteral(mlir::Attribute value);
+std::string scalarLiteral(double value, bool isDouble);
+
+/// The first operation that has no spelling in CUDA C++; null when all have one.
+mlir::Operation *firstUnprintableScalar(mlir::Block &body);
+
+/// `__device__ inline float name(float a, float b) { return ...; }`
+std::string printScalarFunction(mlir::StringRef name, mlir::Block &body);
+
+} // namespace ditc

@@ -1,0 +1,17 @@
+# cmake -DFOLDER=templates/cuda -DFILES=a.cuh,b.cuh -DOUTPUT=TemplateTexts.h -P embed_templates.cmake: a header with the
+# files as raw strings, in pieces that every compiler takes.
+string(REPLACE "," ";" files "${FILES}")
+set(text "#pragma once\n\n#include <string_view>\n#include <utility>\n\nnamespace ditc {\n\ninline constexpr std::pair<std::string_view, std::string_view> kTemplateTexts[] = {\n")
+foreach(file IN LISTS files)
+  file(READ ${FOLDER}/${file} content)
+  string(LENGTH "${content}" length)
+  string(APPEND text "{\"${file}\",\n")
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${content}" ${at} 8000 piece)
+    string(APPEND text "R\"CUH(${piece})CUH\"\n")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+  string(APPEND text "},\n")
+endforeach()
+file(WRITE ${OUTPUT} "${text}};\n\n} // namespace ditc\n")

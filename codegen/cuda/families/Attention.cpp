@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// dit.attention: which template, and which tiles fit the head sizes and the architecture's shared memory.
+#include "codegen/cuda/families/FamilyUnit.h"
+#include "codegen/cuda/families/Families.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace ditc {
+namespace {
+
+constexpr int64_t kMaxMmaHead = 256, kMaxHead = 512;
+
+struct Problem {
+  int64_t batch, heads, queries, keys, dim, valueDim;
+  int64_t blocks(int64_t rows) const { return llvm::divideCeil(queries, rows) * heads * batch; }
+};
+
+struct MmaTile {
+  int64_t warps, keys;
+  /// As attention_mma.cuh computes it.
+  int64_t sharedBytes(const Problem &p) const {
+    int64_t pitch = llvm::alignTo(p.dim, 16) + 8, valuePitch = llvm::alignTo(p.valueDim, 16) + 8;
+    return 2 * ((16 * warps + 2 * keys) * pitch + 2 * keys * valuePitch);
+  }
+};
+
+/// The first choice that fits: heads of about 128 columns want many rows per loaded key, narrower ones several blocks on
+/// a multiprocessor; more than 32 keys of wider heads do not fit into registers.
+MmaTile chooseMmaTile(const Problem &p, const CudaArch &arch) {
+  int64_t wide = std::max(p.dim, p.valueDim);
+  bool isSmall = sharedLimitOf(arch) < 100 << 10;
+  int64_t warps = wide > 96 && wide <= 128 && p.queries > 64 ? 8 : 4, keys = wide > 128 || (isSmall && wide > 64 && wide <= 96) ? 32 : 64;
+  while (keys > 16 && keys / 2 >= p.keys)
+    keys /= 2;
+  while (warps > 1 && 16 * warps / 2 >= p.queries)
+    warps /= 2;
+  MmaTile tile{warps, keys};
+  while (tile.sharedBytes(p) > sharedLimitOf(arch))
+    (tile.keys > 32 || tile.warps <= 4 ? tile.keys : tile.warps) /= 2;
+  return tile;
+}
+
+struct SimtTile {
+  int64_t groups, rowsEach, keys;
+  int64_t threads() const { return 16 * groups; }
+  /// As attention_simt.cuh computes it.
+  int64_t sharedBytes(const Problem &p, int64_t bytes) const {
+    int64_t vector = 16 / bytes, columns = llvm::alignTo(p.dim, vector), rows = groups * rowsEach;
+    int64_t pitch = columns + (columns / vector % 2 == 0 ? vector : 0), valueColumns = llvm::alignTo(p.valueDim, 16 * 8 / bytes);
+    return (rows * pitch + keys * std::max(pitch, valueColumns) + rows * (keys + 4)) * bytes;
+  }
+};
+
+/// Rows per thread as the registers for the output allow; then the largest tile that leaves room for a second block,
+/// or that fits at all.
+SimtTile chooseSimtTile(const Problem &p, int64_t bytes, const CudaArch &arch) {
+  constexpr SimtTile kTiles[] = {{16, 0, 64}, {16, 0, 32}, {8, 0, 32}, {8, 0, 16}};
+  int64_t mostKeys = bytes == 8 ? 32 : 64; // registers again
+  int64_t outputWords = llvm::alignTo(p.valueDim, 16 * 8 / bytes) / 16 * (bytes / 4);
+  int64_t rowsEach = outputWords <= 16 ? 4 : outputWords <= 32 ? 2 : 1;
+  for (int64_t limit : {int64_t(sharedLimitOf(arch)) / 2, int64_t(sharedLimitOf(arch))})
+    for (SimtTile tile : kTiles) {
+      tile.rowsEach = rowsEach;
+      if (tile.keys <= mostKeys && tile.sharedBytes(p, bytes) <= limit)
+        return tile;
+    }
+  return {8, 1, 16};
+}
+
+/// Checks what the template relies on.
+Problem readProblem(KernelReader &r, bool hasMask) {
+  r.expectArgs(4 + hasMask);
+  for (unsigned i = 0; i < r.numArgs(); ++i)
+    r.expectRank(i, 4);
+  if (r.failed())
+    return {};
+  MemRefType q = r.type(0), k = r.type(1), v = r.type(2), out = r.type(3 + hasMask);
+  for (MemRefType type : {q, k, v, out})
+    r.expect(isa<FloatType>(type.getElementType()), "attention needs floating-point arguments");
+  r.expect(k.getElementType() == q.getElementType() && v.getElementType() == q.getElementType(), "query, key and value need one type");
+  if (hasMask)
+    r.expect(r.type(3).getElementType().isInteger(1) || isa<FloatType>(r.type(3).getElementType()), "a mask is boolean or floating point");
+  Problem p{q.getDimSize(0), q.getDimSize(1), q.getDimSize(2), k.getDimSize(2), q.getDimSize(3), v.getDimSize(3)};
+  r.expect(k.getDimSize(1) > 0 && p.heads % k.getDimSize(1) == 0,
+           llvm::Twine(p.heads) + " query heads do not share " + llvm::Twine(k.getDimSize(1)) + " key heads");
+  r.expect(p.dim >= 1 && p.valueDim >= 1 && p.dim <= kMaxHead && p.valueDim <= kMaxHead,
+           "heads of " + llvm::Twine(p.dim) + " and " + llvm::Twine(p.valueDim) + " columns; attention on GPUs takes 1 to " + llvm::Twine(kMaxHead));
+  r.expect(p.queries < int64_t(1) << 30 && p.keys < int64_t(1) << 30, "more than 2^30 tokens");
+  return p;
+}
+
+} // namespace
+
+FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch) {
+  FamilyUnit unit(kernel);
+  KernelReader &r = unit.read();
+  bool hasMask = r.flag("has_mask");
+  Problem p = readProblem(r, hasMask);
+  double scale = r.number("scale");
+  if (r.failed())
+    return unit.failure();
+  unit.tensor("Query", 0);
+  unit.tensor("Key", 1);
+  unit.tensor("Value", 2);
+  if (hasMask)
+    unit.tensor("Mask", 3, withRepeats(r.type(3)));
+  else
+    unit.config("using Mask = void");
+  unit.tensor("Output", 3 + hasMask);
+  unit.flag("CAUSAL", r.flag("causal"));
+  unit.config("static constexpr double SCALE = " + doubleText(scale));
+  StringRef names[] = {"query", "key", "value", hasMask ? "mask" : "!mask", "out"};
+
+  int64_t bytes = r.type(0).getElementTypeBitWidth() / 8;
+  if (bytes == 2 && p.dim <= kMaxMmaHead && p.valueDim <= kMaxMmaHead) {
+    MmaTile tile = chooseMmaTile(p, arch);
+    unit.config("static constexpr int WARPS = " + llvm::Twine(tile.warps) + ", BLOCK_N = " + llvm::Twine(tile.keys));
+    return unit.finish("attention_mma.cuh", "attention_mma", names, p.blocks(16 * tile.warps), 32 * tile.warps, tile.sharedBytes(p));
+  }
+  int64_t computeBytes = std::max<int64_t>(bytes, 4);
+  SimtTile tile = chooseSimtTile(p, computeBytes, arch);
+  unit.config("static constexpr int TY = " + llvm::Twine(tile.groups) + ", TM = " + llvm::Twine(tile.rowsEach) + ", BLOCK_N = " + llvm::Twine(tile.keys));
+  return unit.finish("attention_simt.cuh", "attention_simt", names, p.blocks(tile.groups * tile.rowsEach), tile.threads(), tile.sharedBytes(p, computeBytes));
+}
+
+} // namespace ditc

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/rowwise/Rowwise.h"
+
+#include "codegen/cuda/ScalarText.h"
+#include "codegen/cuda/rowwise/Emitter.h"
+#include "dialects/Locations.h"
+
+using namespace mlir;
+
+namespace ditc {
+
+using namespace rowwise;
+
+/// A statistic may be computed this often before it is cheaper to store it.
+constexpr double kMostRecomputation = 4;
+/// Module paths that the comment on top of a unit lists.
+constexpr size_t kMostNames = 6;
+
+/// The first operation that no rowwise kernel has.
+static Verdict acceptsOperations(Block &body) {
+  for (Operation &op : body.without_terminator()) {
+    if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::ViewOp, dit::PermuteOp, dit::SliceOp, dit::ConcatOp, dit::PadOp, dit::ExpandOp, dit::ConstantOp>(op))
+      return {Reason::NoSlot, op.getNumResults() > 0 ? op.getResult(0) : Value()};
+    if (auto map = dyn_cast<dit::MapOp>(op); map && firstUnprintableScalar(map.getBodyBlock()))
+      return {Reason::TypeUnsupported, map.getResult()};
+    if (auto constant = dyn_cast<dit::ConstantOp>(op)) {
+      auto values = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (!values || (!values.isSplat() && values.getNumElements() > kLargestTable))
+        return {Reason::NoSlot, constant.getResult()};
+    }
+  }
+  return {};
+}
+
+Verdict acceptsRowwise(Block &body) {
+  if (Verdict verdict = acceptsOperations(body); !verdict)
+    return verdict;
+  Problem problem = Problem::of(body);
+  for (const Part &part : findParts(problem))
+    if (recomputation(problem, part) > kMostRecomputation)
+      return {Reason::CrossesRows, problem.result(part.outputs.front().output)};
+  return {};
+}
+
+//===-- The unit ------------------------------------------------------------------------------------===//
+
+namespace {
+
+struct EmittedPart {
+  std::string text;
+  int64_t blocks;
+};
+
+std::string headComment(plan::KernelOp kernel, const Problem &problem) {
+  std::vector<std::string> names;
+  for (Operation &op : problem.body->without_terminator())
+    for (const NodeName &node : namesOf(op.getLoc()))
+      if (std::string name = writeNodeName(node); !llvm::is_contained(names, name))
+        names.push_back(name);
+  std::string text = "// " + kernel.getSymName().str() + ", a rowwise kernel\n";
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += "//   " + names[i] + "\n";
+  if (names.size() > kMostNames)
+    text += "//   and " + std::to_string(names.size() - kMostNames) + " more\n";
+  return text;
+}
+
+std::string describe(const Part &part) {
+  if (!part.hasRows)
+    return "// " + std::to_string(part.columns) + " elements, " + std::to_string(part.width) + " in a thread\n";
+  return "// " + std::to_string(part.rows) + " rows of " + std::to_string(part.longestRow) + ": " + std::to_string(part.group) + (part.group > 1 ? " threads" : " thread") + " a row, chunks of " +
+         std::to_string(chunkWidth(part.longestRow, part.width)) + "\n";
+}
+
+std::string indented(const std::string &text, size_t depth) {
+  std::string result, indent(depth, ' ');
+  for (StringRef rest = text; !rest.empty();) {
+    auto [line, tail] = rest.split('\n');
+    result += line.empty() ? "\n" : indent + line.str() + "\n";
+    rest = tail;
+  }
+  return result;
+}
+
+/// Emits all parts, with narrower chunks where wide ones do not work. Nothing when single elements do not work either.
+std::optional<std::vector<EmittedPart>> emitParts(const Problem &problem, std::vector<Part> &parts, Declarations &declarations, SmallVectorImpl<Argument> &arguments, int64_t &threads,
+                                                  bool &usesShared) {
+  for (;;) {
+    threads = chooseThreads(parts);
+    declarations = {};
+    usesShared = false;
+    std::vector<EmittedPart> emitted;
+    for (Part &part : parts) {
+      Emitter emitter(problem, declarations, arguments);
+      std::optional<std::string> text = emitter.emit(part, threads, usesShared);
+      if (!text && part.width == 1)
+        return std::nullopt;
+      if (!text) {
+        part.width /= 2;
+        break;
+      }
+      int64_t units = part.hasRows ? part.rows : part.columns / part.width, perBlock = part.hasRows ? threads / part.group : threads;
+      emitted.push_back({*text, (units + perBlock - 1) / perBlock});
+    }
+    if (emitted.size() == parts.size())
+      return emitted;
+  }
+}
+
+/// The parts, each for its range of blocks.
+std::string chooseByBlock(ArrayRef<Part> parts, ArrayRef<EmittedPart> emitted) {
+  if (parts.size() == 1)
+    return describe(parts[0]) + "const Index block = blockIdx.x;\n" + emitted[0].text;
+  std::string text;
+  int64_t first = 0;
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    int64_t end = first + emitted[i].blocks;
+    std::string head = i + 1 < parts.size() ? "if (blockIdx.x < " + std::to_string(end) + ") {" : "{";
+    std::string block = "const Index block = blockIdx.x" + (first ? " - " + std::to_string(first) : std::string()) + ";\n";
+    text += (i ? " else " : "") + head + "\n" + indented(describe(part) + block + emitted[i].text, 2) + "}";
+    first = end;
+  }
+  return text + "\n";
+}
+
+/// Blocks that a multiprocessor should hold at least, which bounds the registers: enough of them for what a thread keeps.
+int64_t residentBlocks(ArrayRef<Part> parts, int64_t threads) {
+  int64_t values = 0;
+  for (const Part &part : parts)
+    if (part.hasRows)
+      values = std::max(values, chunksPerThread(part.longestRow, chunkWidth(part.longestRow, part.width), part.group) * chunkWidth(part.longestRow, part.width));
+  int64_t residentThreads = values <= 24 ? 1024 : values <= 48 ? 768 : 512;
+  return std::max<int64_t>(residentThreads / threads, 1);
+}
+
+} // namespace
+
+FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
+  FailureOr<Problem> problem = Problem::read(kernel);
+  if (failed(problem))
+    return failure();
+  if (Verdict verdict = acceptsOperations(*problem->body); !verdict)
+    return kernel.emitOpError("a rowwise kernel cannot compute ") << verdict.operand << ": " << std::string(explain(verdict.reason));
+  std::vector<Part> parts = findParts(*problem);
+  Declarations declarations;
+  SmallVector<Argument> arguments = problem->inputs;
+  llvm::append_range(arguments, problem->outputs);
+  bool usesShared = false, wide = problem->needsWideIndices();
+  int64_t threads = 32;
+  std::optional<std::vector<EmittedPart>> emitted = emitParts(*problem, parts, declarations, arguments, threads, usesShared);
+  if (!emitted)
+    return kernel.emitOpError("the rowwise emitter found no code for this body");
+
+  CudaUnit unit;
+  int64_t blocks = 0;
+  for (const EmittedPart &part : *emitted)
+    blocks += part.blocks;
+  if (blocks > INT32_MAX)
+    return kernel.emitOpError("needs ") << blocks << " blocks, more than a launch has";
+  unit.launch.grid[0] = std::max<int64_t>(blocks, 1);
+  unit.launch.threads = threads;
+  unit.launch.overlapsPrevious = true;
+  std::string parameters;
+  for (auto [i, argument] : llvm::enumerate(arguments)) {
+    if (!argument.used)
+      continue;
+    unit.addPointer(i);
+    bool isInput = i < problem->inputs.size();
+    parameters += (parameters.empty() ? "" : ",\n    ") + std::string(isInput ? "const " : "") + elementName(argument.element) + " *__restrict__ " + argument.name;
+  }
+  unit.text = headComment(kernel, *problem) + "#include \"rowwise.cuh\"\n\nusing namespace ditc;\nusing Index = " + (wide ? "long long" : "int") + ";\n\n" + declarations.text() +
+              "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(residentBlocks(parts, threads)) + ")\n" + kernel.getSymName().str() + "(\n    " + parameters + ") {\n" +
+              (usesShared ? "  __shared__ double shared[2][32];\n" : "") + "  followPreviousKernel();\n" + indented(emitted->empty() ? "" : chooseByBlock(parts, *emitted), 2) + "}\n";
+  return unit;
+}
+
+} // namespace ditc

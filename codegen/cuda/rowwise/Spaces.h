@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the threads of a rowwise kernel iterate over. A kernel has parts; a part is a set of outputs with one space:
+// rows times columns where statistics of rows are needed, else a flat run of elements.
+#pragma once
+
+#include "codegen/cuda/rowwise/Arguments.h"
+#include "codegen/cuda/rowwise/Indices.h"
+
+namespace ditc::rowwise {
+
+/// A factor of a dimension: index[dim] += scale * (0 ... size - 1).
+struct Factor {
+  unsigned dim;
+  int64_t size, scale;
+
+  bool operator==(const Factor &) const = default;
+};
+using Factors = mlir::SmallVector<Factor, 6>;
+
+/// How an output's elements are numbered by the part's rows and columns.
+struct OutputSpace {
+  unsigned output;
+  Factors rows, columns; ///< outermost first; a flat part has columns only
+  bool joined = false;   ///< `columns` are numbered by row * (columns of the part) + column
+};
+
+/// A statistic that an output depends on, as the search for its rows found it.
+struct StatisticUse {
+  mlir::Operation *op;
+  int64_t size;          ///< elements that are combined
+  mlir::SmallVector<unsigned> dims; ///< factors of the output (by position) that its place depends on
+  bool isContiguous = false; ///< what is combined lies side by side in memory
+};
+
+struct Part {
+  bool hasRows = false;
+  std::vector<OutputSpace> outputs;
+  int64_t rows = 1, columns = 1;
+  std::vector<StatisticUse> statistics;
+  int64_t longestRow = 1; ///< of the outputs and of what statistics combine
+  int64_t widestChunk = 1; ///< elements that make 16 bytes of the smallest large type
+
+  // Chosen at emission.
+  int64_t group = 1;  ///< threads of a row
+  int64_t width = 1;  ///< elements of a chunk
+};
+
+/// Sorts the outputs into parts.
+std::vector<Part> findParts(const Problem &problem);
+
+/// How often the input of a statistic is read: 1 when every element belongs to one row only.
+double recomputation(const Problem &problem, const Part &part);
+
+/// Chunks of a row that one thread holds.
+inline int64_t chunksPerThread(int64_t columns, int64_t width, int64_t group) { return (columns / width + group - 1) / group; }
+
+/// The largest power of two up to `limit` that divides `size`.
+int64_t chunkWidth(int64_t size, int64_t limit);
+
+/// Threads of a block; sets the group of every part.
+int64_t chooseThreads(mlir::MutableArrayRef<Part> parts);
+
+/// Indices of an output at a place of the part. Nothing when lanes part ways at run time.
+std::optional<Index> placeOf(Indices &indices, const Part &part, const OutputSpace &space, size_t rank, const Linear &row, const Linear &column);
+
+} // namespace ditc::rowwise

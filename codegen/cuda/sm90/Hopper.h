@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels for sm_90a over the warp-specialised templates (wgmma, tensor memory copies).
+#pragma once
+
+#include "codegen/cuda/CudaKernel.h"
+#include "dialects/dit/Dit.h"
+#include "dialects/fusion/Reason.h"
+
+namespace ditc {
+
+/// Can this attention be read by tensor copies? 16-bit types, head sizes in multiples of 8 up to 256, rows that start on
+/// 16 bytes; no mask, a causal one, or an additive one.
+bool acceptsHopperAttention(plan::KernelOp kernel);
+mlir::FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel);
+
+/// Can this gemm fusion be one launch of gemm_sm90.cuh, if its arguments lie densely?
+Verdict acceptsHopperGemm(dit::FusionOp fusion);
+mlir::FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel);
+
+} // namespace ditc

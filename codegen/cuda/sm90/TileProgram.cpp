@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/sm90/TileProgram.h"
+
+#include "dialects/fusion/DimRoles.h"
+
+using namespace mlir;
+
+namespace ditc {
+
+namespace {
+
+constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // maps of a problem in gemm_layout.cuh
+
+RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+bool is16Bit(Value value) { Type type = typeOf(value).getElementType(); return type.isBF16() || type.isF16(); }
+
+/// Heads that fill whole tiles and staging boxes.
+bool isHeadSize(int64_t size) { return size == 64 || size == 96 || size == 128; }
+
+class Reader {
+public:
+  Reader(Block &body, TileProgram &program) : body(body), program(program) {}
+
+  Verdict read() {
+    program.body = &body;
+    for (dit::MatmulOp product : body.getOps<dit::MatmulOp>())
+      if (Verdict verdict = readProduct(product); !verdict)
+        return verdict;
+    if (program.problems.empty() || program.problems.size() > 2)
+      return {Reason::NoSlot, body.getTerminator()->getOperand(0)};
+    if (program.problems.size() == 2 && (program.problems[0].columns != program.problems[1].columns || program.problems[0].k != program.problems[1].k))
+      return {Reason::ShapeMismatch, program.problems[1].product().getRhs()};
+    for (const TileProblem &problem : program.problems)
+      if (problem.weights.size() > kMaxWeights || !fitTiles(problem))
+        return {Reason::ShapeMismatch, problem.product().getRhs()};
+    for (Operation &op : body.without_terminator()) {
+      cluster.ops.push_back(&op);
+      cluster.members.insert(&op);
+      if (isa<dit::MatmulOp>(op))
+        cluster.anchors.push_back(&op);
+    }
+    if (Verdict verdict = readOutputs(); !verdict)
+      return verdict;
+    for (TileProblem &problem : program.problems) {
+      if (!fitHeads(problem))
+        return {Reason::HeadSplitsTile, problem.product().getRhs()};
+      if (Verdict verdict = placeOutputs(problem); !verdict)
+        return verdict;
+    }
+    return {};
+  }
+
+private:
+  Verdict readProduct(dit::MatmulOp product) {
+    auto argumentOf = [](Value value) { return dyn_cast<BlockArgument>(value); };
+    int64_t columns = typeOf(product.getResult()).getShape().back();
+    TileProblem problem;
+    problem.rowShape.assign(typeOf(product.getLhs()).getShape().drop_back().begin(), typeOf(product.getLhs()).getShape().drop_back().end());
+    if (!is16Bit(product.getLhs()) || typeOf(product.getRhs()).getElementType() != typeOf(product.getLhs()).getElementType())
+      return {Reason::TypeUnsupported, product.getLhs()};
+    if (!product.getTransposeRhs() || !argumentOf(product.getRhs()) || typeOf(product.getRhs()).getRank() != 2 || columns % 8 != 0)
+      return {Reason::NoSlot, product.getRhs()};
+    TileWeight weight{product, argumentOf(product.getRhs()).getArgNumber(), 0, columns};
+    for (TileProblem &known : program.problems)
+      if (known.product().getLhs() == product.getLhs()) {
+        weight.begin = known.columns;
+        known.columns += columns;
+        known.weights.push_back(weight);
+        return {};
+      }
+    problem.columns = columns;
+    problem.weights.push_back(weight);
+    SmallVector<Value> ranges{product.getLhs()};
+    if (auto concat = product.getLhs().getDefiningOp<dit::ConcatOp>()) {
+      ranges.assign(concat.getInputs().begin(), concat.getInputs().end());
+      if (static_cast<int64_t>(concat.getAxis()) + 1 != typeOf(concat.getResult()).getRank() || ranges.size() > 2)
+        return {Reason::NoSlot, concat.getResult()};
+    }
+    for (Value range : ranges) {
+      if (!argumentOf(range) || typeOf(range).getShape().back() % 8 != 0 || typeOf(range).getShape().back() == 0)
+        return {Reason::NoSlot, range};
+      problem.a.push_back(argumentOf(range).getArgNumber());
+      problem.k.push_back(typeOf(range).getShape().back());
+    }
+    program.problems.push_back(std::move(problem));
+    return {};
+  }
+
+  /// Tiles do not span weights.
+  static bool fitTiles(const TileProblem &problem) {
+    return problem.weights.size() == 1 || llvm::all_of(problem.weights, [](const TileWeight &weight) { return weight.columns % 64 == 0; });
+  }
+
+  /// Heads do not span weights either: the narrowest tile that holds whole heads ends where a weight does.
+  bool fitHeads(const TileProblem &problem) const {
+    int64_t width = program.head == 96 ? 192 : std::max<int64_t>(program.head, 64);
+    return problem.weights.size() == 1 || llvm::all_of(problem.weights, [&](const TileWeight &weight) { return weight.columns % width == 0; });
+  }
+
+  /// Dimensions of each result, and the size of heads when columns are mixed.
+  Verdict readOutputs() {
+    RoleMap roles(cluster);
+    for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+      const DimRoles *found = value.getDefiningOp() ? roles.find(value) : nullptr;
+      if (!found || !is16Bit(value))
+        return {found ? Reason::TypeUnsupported : Reason::NoSlot, value};
+      TileOutput output;
+      output.result = i;
+      output.columns = 1;
+      for (auto [dim, role] : llvm::enumerate(*found))
+        if (role == DimRole::Column) {
+          output.columnDims.push_back(dim);
+          output.columns *= typeOf(value).getDimSize(dim);
+        } else if (role == DimRole::Row) {
+          output.rowDims.push_back(dim);
+        }
+      bool endsInColumns = !output.columnDims.empty() && (output.rowDims.empty() || output.columnDims.back() > output.rowDims.back());
+      if (!endsInColumns || output.columnDims.size() > 2) // a row of the tile is stored in whole lines
+        return {Reason::NoSlot, value};
+      if (output.columnDims.size() == 2)
+        if (Verdict verdict = seeTogether(typeOf(value).getDimSize(output.columnDims.back()), value); !verdict)
+          return verdict;
+      outputs.push_back(std::move(output));
+    }
+    for (dit::NormOp norm : body.getOps<dit::NormOp>())
+      if (Verdict verdict = seeTogether(typeOf(norm.getInput()).getShape().back(), norm.getInput()); !verdict)
+        return verdict;
+    return {};
+  }
+
+  Verdict seeTogether(int64_t size, Value value) {
+    if (!isHeadSize(size) || (program.head != 0 && program.head != size))
+      return {Reason::HeadSplitsTile, value};
+    program.head = size;
+    return {};
+  }
+
+  void addVars(TileOutput &output) const {
+    ArrayRef<int64_t> shape = typeOf(body.getTerminator()->getOperand(output.result)).getShape();
+    for (unsigned dim : output.rowDims)
+      output.vars.push_back({"", shape[dim]});
+    if (program.head > 0) {
+      output.vars.push_back({"head", output.columns / program.head});
+      output.vars.push_back({"quad", 4});
+    } else {
+      output.vars.push_back({"column", output.columns / 2}); // pairs of columns
+    }
+  }
+
+  /// Which product and which of its columns each result is.
+  Verdict placeOutputs(TileProblem &problem) {
+    for (TileOutput output : outputs) {
+      Value value = body.getTerminator()->getOperand(output.result);
+      if (llvm::none_of(problem.weights, [&](const TileWeight &weight) { return dependsOn(value, weight.product); }))
+        continue;
+      if (output.columns % std::max<int64_t>(program.head, 2) != 0)
+        return {Reason::HeadSplitsTile, value};
+      addVars(output);
+      TilePull pull = program.pullOf(problem, output, [](unsigned) { return SmallVector<int64_t>(8, 1); });
+      TileExprRef first = pull.at(value, program.elementOf(output, 0, 0));
+      std::optional<int64_t> begin = first ? columnOf(*first) : std::nullopt;
+      if (!begin)
+        return pull.verdict ? Verdict{Reason::NoSlot, value} : pull.verdict;
+      output.begin = program.head > 0 ? *begin / program.head * program.head : *begin;
+      problem.outputs.push_back(std::move(output));
+    }
+    llvm::sort(problem.outputs, [](const TileOutput &a, const TileOutput &b) { return a.begin < b.begin; });
+    int64_t next = 0;
+    for (const TileOutput &output : problem.outputs) {
+      if (output.begin != next)
+        return {Reason::NoSlot, body.getTerminator()->getOperand(output.result)};
+      next += output.columns;
+    }
+    bool isMixed = program.head == 0 && problem.outputs.size() > 1 && llvm::any_of(problem.outputs, [](const TileOutput &o) { return o.begin % 64 != 0; });
+    if (next != problem.columns || problem.outputs.size() > kMaxOutputs || isMixed)
+      return {Reason::NoSlot, problem.product().getResult()};
+    return checkElements(problem);
+  }
+
+  /// Every element must come from its own chunk, without heads from its own place.
+  Verdict checkElements(const TileProblem &problem) const {
+    for (const TileOutput &output : problem.outputs) {
+      TilePull pull = program.pullOf(problem, output, [](unsigned) { return SmallVector<int64_t>(8, 1); });
+      Value value = body.getTerminator()->getOperand(output.result);
+      for (int64_t i = 0; i < std::max<int64_t>(program.head / 8, 1); ++i)
+        for (int64_t e = 0; e < 2; ++e) {
+          TileExprRef element = pull.at(value, program.elementOf(output, i, e));
+          if (!element)
+            return pull.verdict;
+          if (!isInTile(*element, problem, output, 8 * i + e))
+            return {Reason::CrossesRows, value};
+        }
+    }
+    return {};
+  }
+
+  bool isInTile(const TileExpr &expr, const TileProblem &problem, const TileOutput &output, int64_t place) const {
+    if (expr.kind == TileExpr::Kind::Load)
+      return isLoadable(expr.argument);
+    if (expr.kind == TileExpr::Kind::Accumulator) {
+      unsigned var = program.columnVar(output);
+      int64_t inChunk = expr.index.constant - output.begin;
+      bool fits = program.head > 0 ? inChunk >= 0 && inChunk < program.head && inChunk % 8 < 2 && expr.index.coefficient(var + 1) == 2 &&
+                                         (output.vars[var].size == 1 || expr.index.coefficient(var) == program.head)
+                                   : inChunk == place && (output.vars[var].size == 1 || expr.index.coefficient(var) == 2);
+      if (!problem.weightOf(expr.op) || !fits)
+        return false;
+    }
+    if (expr.kind == TileExpr::Kind::Norm && typeOf(cast<dit::NormOp>(expr.op).getInput()).getShape().back() != program.head)
+      return false;
+    return llvm::all_of(expr.children, [&](const TileExprRef &child) { return isInTile(*child, problem, output, place); });
+  }
+
+  bool isLoadable(unsigned argument) const {
+    Type type = typeOf(body.getArgument(argument)).getElementType();
+    return type.isBF16() || type.isF16() || type.isF32();
+  }
+
+  static std::optional<int64_t> columnOf(const TileExpr &expr) {
+    if (expr.kind == TileExpr::Kind::Accumulator)
+      return expr.index.constant;
+    for (const TileExprRef &child : expr.children)
+      if (std::optional<int64_t> column = columnOf(*child))
+        return column;
+    return std::nullopt;
+  }
+
+  static bool dependsOn(Value value, dit::MatmulOp product) {
+    Operation *op = value.getDefiningOp();
+    return op && (op == product.getOperation() || llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, product); }));
+  }
+
+  Block &body;
+  TileProgram &program;
+  Cluster cluster;
+  SmallVector<TileOutput> outputs;
+};
+
+} // namespace
+
+TilePull TileProgram::pullOf(const TileProblem &problem, const TileOutput &output, TilePull::Strides strides) const {
+  SmallVector<TileIndex> rows;
+  SmallVector<int64_t> sizes;
+  for (size_t i = 0; i < output.rowDims.size(); ++i) {
+    rows.push_back(TileIndex::of(output.vars, i));
+    sizes.push_back(output.vars[i].size);
+  }
+  TileIndex row = linearise(rows, sizes);
+  SmallVector<int64_t> productRows(problem.rowShape);
+  auto columnInRow = [row, productRows, &problem](dit::MatmulOp product, ArrayRef<TileIndex> index) -> std::optional<int64_t> {
+    const TileWeight *weight = problem.weightOf(product);
+    return weight && linearise(index, productRows) == row ? std::optional(weight->begin) : std::nullopt;
+  };
+  return TilePull(output.vars, columnInRow, std::move(strides));
+}
+
+const TileWeight *TileProblem::weightOf(Operation *product) const {
+  auto found = llvm::find_if(weights, [&](const TileWeight &weight) { return dit::MatmulOp(weight.product) == product; });
+  return found == weights.end() ? nullptr : &*found;
+}
+
+SmallVector<TileIndex> TileProgram::elementOf(const TileOutput &output, int64_t i, int64_t e) const {
+  ArrayRef<int64_t> shape = typeOf(body->getTerminator()->getOperand(output.result)).getShape();
+  SmallVector<TileIndex> index(shape.size());
+  for (auto [var, dim] : llvm::enumerate(output.rowDims))
+    index[dim] = TileIndex::of(output.vars, var);
+  unsigned var = columnVar(output);
+  TileIndex column = TileIndex::of(output.vars, var).times(head > 0 ? head : 2).plus(TileIndex::of(8 * i + e));
+  if (head > 0)
+    column = column.plus(TileIndex::of(output.vars, var + 1).times(2));
+  SmallVector<int64_t> columnShape;
+  for (unsigned dim : output.columnDims)
+    columnShape.push_back(shape[dim]);
+  SmallVector<TileIndex> columns = *delinearise(column, columnShape, output.vars); // heads divide columns
+  for (auto [dim, part] : llvm::zip(output.columnDims, columns))
+    index[dim] = part;
+  return index;
+}
+
+Verdict readTileProgram(Block &body, TileProgram &program) { return Reader(body, program).read(); }
+
+} // namespace ditc

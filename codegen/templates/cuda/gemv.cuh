@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Products of few rows with many weights in one launch, such as the modulations of all blocks of a transformer: bound by
+// reading the weights once.
+//
+//   out_p[m, n] = Σ_k x_p[m, k] · W_p[n, k] + bias_p[n]        p: problems of one shape, m < 16
+//
+//   weights stored along k                            weights stored along n (or not densely at all)
+//     a warp: 4 rows of W (columns n), lanes along k    a block: 32 · VECTOR columns n, warps share out k
+//     ┌ 32 lanes × 16 bytes ┐→ → → K                    ┌ 32 lanes × VECTOR ┐ columns
+//     │ n                   │                           │ k = warp          │  warp 0
+//     │ n + 1               │  two steps of loads        │ k = warp + 8      │  …
+//     │ n + 2               │  (128 bytes a lane) in     ↓                   ↓
+//     └ n + 3               ┘  flight                   partial sums meet in shared memory
+//
+//   Config
+//   Input    Tensor [..., K], M rows in its leading dimensions         Output   Tensor [..., N]
+//   Weight   Tensor [N, K] with ALONG_K, else [K, N]                   Bias     Tensor [N], or void
+//   K_CHUNK  columns of x in shared memory at a time, a multiple of 256
+//   PASSES   with ALONG_K: groups of 32 columns that a block computes with one x, one after the other
+//
+//   shared memory  M·K_CHUNK compute elements (x is widened once per block); along n also 8·32·VECTOR·M
+//   registers      4·M sums + 32 of weights (16 for more than 8 rows) + about 30
+#pragma once
+
+#include "common/tensor.cuh"
+
+namespace ditc::gemv {
+
+constexpr int kWarps = 8, kThreads = 32 * kWarps;
+constexpr int kColumns = 4;  // of a warp, with ALONG_K
+
+/// One product: addresses of element 0.
+struct Problem {
+  const void *input, *weight, *bias;
+  void *output;
+};
+
+template <int COUNT>
+struct Params {
+  Problem problems[COUNT];
+};
+
+template <class Config>
+struct Layout : Config {
+  using Input = typename Config::Input;
+  using Weight = typename Config::Weight;
+  using Element = typename Weight::Element;
+  using Compute = ComputeOf<Element>;
+  static constexpr int LAST = Input::RANK - 1;
+  static constexpr int M = int(Input::template count<LAST>()), K = int(Input::size(LAST));
+  static constexpr int N = int(Config::ALONG_K ? Weight::size(0) : Weight::size(1));
+  // Along k: elements of one load; a step is one load of each lane.
+  static constexpr int VECTOR = Config::ALONG_K ? commonPower(Weight::VECTOR, K) : 1, STEP = 32 * VECTOR;
+  static constexpr int PLANE = commonPower(VECTOR, 16 / sizeof(Compute));
+  static constexpr int DEPTH = M <= 8 ? 2 : 1;  // steps whose loads are in flight; many rows need the registers
+  // Along n: columns of a lane.
+  static constexpr int LANE_COLUMNS =
+      commonPower(commonPower(Weight::VECTOR, N), M <= 2 ? 16 : M <= 4 ? 8 : M <= 8 ? 4 : 2);
+  static constexpr int BLOCK_COLUMNS = Config::ALONG_K ? Config::PASSES * kWarps * kColumns : 32 * LANE_COLUMNS;
+  static constexpr int BLOCKS = int(divideUp(N, BLOCK_COLUMNS));
+
+  /// Where x of column k lies in shared memory: the 16-byte parts of a lane's values in planes, so that the lanes of a
+  /// load do not meet in a bank.
+  __device__ static int place(int k) {
+    int inside = k % STEP, lane = inside / VECTOR, e = inside % VECTOR;
+    return k - inside + e / PLANE * 32 * PLANE + lane * PLANE + e % PLANE;
+  }
+};
+
+/// Columns first … first + K_CHUNK - 1 of x, zeros behind K.
+template <class L>
+__device__ void loadInput(typename L::Compute *shared, const typename L::Input::Element *input, int first) {
+  constexpr int WIDTH = commonPower(L::Input::VECTOR, L::K), PER_ROW = L::K_CHUNK / WIDTH;
+  for (int i = threadIdx.x; i < L::M * PER_ROW; i += kThreads) {
+    int row = i / PER_ROW, k = i % PER_ROW * WIDTH;
+    Pack<typename L::Input::Element, WIDTH> pack{};
+    if (first + k < L::K)
+      pack = loadPack<WIDTH>(input + L::Input::template offset<L::LAST>(row) + (first + k) * L::Input::stride(L::LAST));
+#pragma unroll
+    for (int e = 0; e < WIDTH; ++e)
+      shared[row * L::K_CHUNK + L::place(k + e)] = widen(pack.at[e]);
+  }
+}
+
+template <class L>
+__device__ void storeOutput(const Problem &problem, int row, int column, typename L::Compute value) {
+  using Output = typename L::Output;
+  using Element = typename Output::Element;
+  if constexpr (Operand<typename L::Bias>::PRESENT) {
+    using Bias = typename L::Bias;
+    value += widen(static_cast<const typename Bias::Element *>(problem.bias)[column * Bias::stride(0)]);
+  }
+  i64 offset = Output::template offset<Output::RANK - 1>(row) + column * Output::stride(Output::RANK - 1);
+  static_cast<Element *>(problem.output)[offset] = narrow<Element>(value);
+}
+
+/// Sums of a warp's columns, this lane's part.
+template <class L, class Compute = typename L::Compute>
+__device__ void accumulate(Compute (&sums)[L::M][kColumns], const Compute *shared, const typename L::Element *weight,
+                           int column, int first, int lane) {
+  using Weight = typename L::Weight;
+  int steps = int(divideUp(min(L::K_CHUNK, L::K - first), L::STEP));
+  for (int step = 0; step < steps; step += L::DEPTH) {
+    Pack<typename L::Element, L::VECTOR> w[L::DEPTH][kColumns];
+#pragma unroll
+    for (int d = 0; d < L::DEPTH; ++d)
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        int k = first + (step + d) * L::STEP + lane * L::VECTOR;
+        bool exists = step + d < steps && (L::K % L::STEP == 0 || k < L::K);
+        i64 row = min(column + c, L::N - 1) * Weight::stride(0);
+        w[d][c] = exists ? loadPack<L::VECTOR>(weight + row + k) : Pack<typename L::Element, L::VECTOR>{};
+      }
+#pragma unroll
+    for (int d = 0; d < L::DEPTH; ++d) {
+      if (step + d >= steps)
+        break;
+#pragma unroll
+      for (int plane = 0; plane < L::VECTOR; plane += L::PLANE)
+#pragma unroll
+        for (int m = 0; m < L::M; ++m) {
+          auto x = loadPack<L::PLANE>(shared + m * L::K_CHUNK + (step + d) * L::STEP + plane * 32 + lane * L::PLANE);
+#pragma unroll
+          for (int e = 0; e < L::PLANE; ++e)
+#pragma unroll
+            for (int c = 0; c < kColumns; ++c)
+              sums[m][c] += x.at[e] * widen(w[d][c].at[plane + e]);
+        }
+    }
+  }
+}
+
+/// Sums over the lanes, in a fixed order; each sum is stored by another lane.
+template <class L, class Compute = typename L::Compute>
+__device__ void finish(const Problem &problem, Compute (&sums)[L::M][kColumns], int column, int lane) {
+#pragma unroll
+  for (int m = 0; m < L::M; ++m)
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+#pragma unroll
+      for (int lanes = 16; lanes > 0; lanes /= 2)
+        sums[m][c] += __shfl_xor_sync(0xffffffffu, sums[m][c], lanes);
+      if (lane == (m * kColumns + c) % 32 && column + c < L::N)
+        storeOutput<L>(problem, m, column + c, sums[m][c]);
+    }
+}
+
+template <class L>
+__device__ void runAlongK(const Problem &problem, int block, typename L::Compute *shared) {
+  constexpr bool WHOLE = L::K <= L::K_CHUNK;  // x stays in shared memory
+  const auto *input = static_cast<const typename L::Input::Element *>(problem.input);
+  const auto *weight = static_cast<const typename L::Element *>(problem.weight);
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (WHOLE) {
+    loadInput<L>(shared, input, 0);
+    __syncthreads();
+  }
+  for (int pass = 0; pass < L::PASSES; ++pass) {
+    int column = ((block * L::PASSES + pass) * kWarps + warp) * kColumns;
+    typename L::Compute sums[L::M][kColumns] = {};
+    for (int first = 0; first < L::K; first += L::K_CHUNK) {
+      if (!WHOLE) {
+        __syncthreads();  // what was there has been read
+        loadInput<L>(shared, input, first);
+        __syncthreads();
+      }
+      if (column < L::N)
+        accumulate<L>(sums, shared, weight, column, first, lane);
+    }
+    finish<L>(problem, sums, column, lane);
+  }
+}
+
+template <class L>
+__device__ void runAlongN(const Problem &problem, int block, typename L::Compute *shared) {
+  using Compute = typename L::Compute;
+  using Weight = typename L::Weight;
+  constexpr int EACH = L::LANE_COLUMNS;
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = (block * 32 + lane) * EACH;
+  const auto *weight = static_cast<const typename L::Element *>(problem.weight);
+  Compute sums[L::M][EACH] = {};
+  for (int first = 0; first < L::K; first += L::K_CHUNK) {
+    if (first > 0)
+      __syncthreads();
+    loadInput<L>(shared, static_cast<const typename L::Input::Element *>(problem.input), first);
+    __syncthreads();
+    int end = min(L::K_CHUNK, L::K - first);
+#pragma unroll 4
+    for (int k = warp; k < end; k += kWarps) {
+      Pack<typename L::Element, EACH> w{};
+      if (column < L::N)
+        w = loadPack<EACH>(weight + (first + k) * Weight::stride(0) + column * Weight::stride(1));
+#pragma unroll
+      for (int m = 0; m < L::M; ++m)
+#pragma unroll
+        for (int c = 0; c < EACH; ++c)
+          sums[m][c] += shared[m * L::K_CHUNK + L::place(k)] * widen(w.at[c]);
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int m = 0; m < L::M; ++m)
+#pragma unroll
+    for (int c = 0; c < EACH; ++c)
+      shared[(warp * L::M + m) * L::BLOCK_COLUMNS + lane * EACH + c] = sums[m][c];
+  __syncthreads();
+  for (int i = threadIdx.x; i < L::M * L::BLOCK_COLUMNS; i += kThreads) {
+    Compute sum = 0;
+    for (int w = 0; w < kWarps; ++w)
+      sum += shared[w * L::M * L::BLOCK_COLUMNS + i];
+    int n = block * L::BLOCK_COLUMNS + i % L::BLOCK_COLUMNS;
+    if (n < L::N)
+      storeOutput<L>(problem, i / L::BLOCK_COLUMNS, n, sum);
+  }
+}
+
+/// Block `block` of those that serve `problems`, all of one Config.
+template <class Config>
+__device__ void run(const Problem *problems, int block) {
+  using L = Layout<Config>;
+  extern __shared__ SharedChunk sharedMemory[];
+  auto *shared = reinterpret_cast<typename L::Compute *>(sharedMemory);
+  const Problem &problem = problems[block / L::BLOCKS];
+  if constexpr (Config::ALONG_K)
+    runAlongK<L>(problem, block % L::BLOCKS, shared);
+  else
+    runAlongN<L>(problem, block % L::BLOCKS, shared);
+}
+
+}  // namespace ditc::gemv

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. Products of one
+// input that the target does not take as they are become one product, whose weights are joined when they are bound. A
+// fusion that the target takes stays; any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with what follows it.
+// Views at the edge stay outside, where they cost nothing. Single operations become rowwise kernels of their own.
+//
+// Before:
+//   func.func @f(%x: tensor<64x32xbf16>) -> tensor<64x128xbf16> {
+//     %w = dit.weight "w" : tensor<128x32xbf16>
+//     %y = dit.fusion "gemm"(%x, %w) : (tensor<64x32xbf16>, tensor<128x32xbf16>) -> tensor<64x128xbf16> {
+//     ^bb0(%a: tensor<64x32xbf16>, %b: tensor<128x32xbf16>):
+//       %m = dit.matmul %a, %b transpose_rhs : (tensor<64x32xbf16>, tensor<128x32xbf16>) -> tensor<64x128xbf16>
+//       %t = dit.map(%m) : (tensor<64x128xbf16>) -> tensor<64x128xbf16> {
+//       ^bb0(%p: f32):
+//         %q = math.tanh %p : f32
+//         dit.yield %q : f32
+//       }
+//       dit.yield %t : tensor<64x128xbf16>
+//     }
+//     return %y : tensor<64x128xbf16>
+//   }
+// After:
+//   func.func @f(%x: tensor<64x32xbf16>) -> tensor<64x128xbf16> {
+//     %w = dit.weight "w" : tensor<128x32xbf16>
+//     %m = dit.matmul %x, %w transpose_rhs : (tensor<64x32xbf16>, tensor<128x32xbf16>) -> tensor<64x128xbf16>
+//     %y = dit.fusion "rowwise"(%m) : (tensor<64x128xbf16>) -> tensor<64x128xbf16> {
+//     ^bb0(%a: tensor<64x128xbf16>):
+//       %t = dit.map(%a) : (tensor<64x128xbf16>) -> tensor<64x128xbf16> {
+//       ^bb0(%p: f32):
+//         %q = math.tanh %p : f32
+//         dit.yield %q : f32
+//       }
+//       dit.yield %t : tensor<64x128xbf16>
+//     }
+//     return %y : tensor<64x128xbf16>
+//   }
+#include "passes/LegalizeForCuda.h"
+
+#include "passes/Fusions.h"
+#include "passes/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_LEGALIZEFORCUDA
+#include "passes/Passes.h.inc"
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Operations that have kernels of their own, whatever surrounds them.
+bool isHeart(Operation *op) { return isa<dit::MatmulOp, dit::AttentionOp, dit::ConvOp, dit::ArgReduceOp, dit::ScanOp, dit::SortOp, dit::ScatterOp>(op); }
+
+/// Known once weights are bound.
+bool isStable(Value value) {
+  Operation *def = value.getDefiningOp();
+  return def && (isa<dit::WeightOp, dit::ConstantOp>(def) || (def->getNumOperands() > 0 && llvm::all_of(def->getOperands(), isStable)));
+}
+
+class Legalizer {
+public:
+  Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels) {}
+
+  void run() {
+    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
+      if (kernels.takes(fusion))
+        continue;
+      if (fusion.getFamily() == "gemm")
+        joinProducts(fusion);
+      if (!kernels.takes(fusion))
+        split(fusion);
+    }
+    wrapSingles();
+  }
+
+private:
+  //===-- Products of one input -------------------------------------------------------------------===//
+
+  /// Two products can be columns of one: equal left sides and spelling (transposed right side 1, bias 2).
+  using Key = std::pair<Value, unsigned>;
+
+  void joinProducts(dit::FusionOp fusion) {
+    llvm::MapVector<Key, SmallVector<dit::MatmulOp>> groups;
+    for (dit::MatmulOp op : fusion.getBodyBlock().getOps<dit::MatmulOp>())
+      if (isJoinable(fusion, op))
+        groups[{op.getLhs(), (op.getTransposeRhs() ? 1 : 0) + (op.getBias() ? 2 : 0)}].push_back(op);
+    for (auto &[key, products] : groups)
+      if (products.size() > 1)
+        join(fusion, products);
+  }
+
+  static Value outside(dit::FusionOp fusion, Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument ? fusion.getInputs()[argument.getArgNumber()] : Value();
+  }
+
+  static bool isJoinable(dit::FusionOp fusion, dit::MatmulOp op) {
+    auto known = [&](Value value) { Value source = outside(fusion, value); return source && isStable(source); };
+    return tensorType(op.getRhs()).getRank() == 2 && known(op.getRhs()) && (!op.getBias() || known(op.getBias()));
+  }
+
+  /// An operand of all products, side by side, as a new input of the fusion.
+  Value joinOperands(dit::FusionOp fusion, ArrayRef<Value> operands, int64_t axis) {
+    SmallVector<Value> parts;
+    SmallVector<int64_t> shape(tensorType(operands.front()).getShape());
+    shape[axis] = 0;
+    for (Value operand : operands) {
+      parts.push_back(outside(fusion, operand));
+      shape[axis] += tensorType(operand).getDimSize(axis);
+    }
+    b.setInsertionPoint(fusion);
+    auto type = tensorType(operands.front()).clone(shape);
+    Value joined = dit::ConcatOp::create(b, b.getFusedLoc(llvm::map_to_vector(parts, [](Value part) { return part.getLoc(); })), type, parts, axis);
+    fusion.getInputsMutable().append(joined);
+    return fusion.getBodyBlock().addArgument(type, joined.getLoc());
+  }
+
+  void join(dit::FusionOp fusion, ArrayRef<dit::MatmulOp> products) {
+    dit::MatmulOp first = products.front();
+    Value weights = joinOperands(fusion, llvm::map_to_vector(products, [](dit::MatmulOp op) -> Value { return op.getRhs(); }), first.getTransposeRhs() ? 0 : 1);
+    Value bias = first.getBias() ? joinOperands(fusion, llvm::map_to_vector(products, [](dit::MatmulOp op) -> Value { return op.getBias(); }), 0) : Value();
+    SmallVector<int64_t> shape(tensorType(first.getResult()).getShape());
+    shape.back() = tensorType(weights).getDimSize(first.getTransposeRhs() ? 0 : 1);
+    b.setInsertionPoint(first);
+    Location loc = b.getFusedLoc(llvm::map_to_vector(products, [](dit::MatmulOp op) { return op.getLoc(); }));
+    Value product = dit::MatmulOp::create(b, loc, tensorType(first.getResult()).clone(shape), first.getLhs(), weights, bias, first.getTransposeRhs());
+    SmallVector<int64_t> offsets(shape.size(), 0), steps(shape.size(), 1);
+    for (dit::MatmulOp op : products) {
+      Value part = dit::SliceOp::create(b, op.getLoc(), op.getType(), product, offsets, steps);
+      offsets.back() += tensorType(part).getShape().back();
+      op.getResult().replaceAllUsesWith(part);
+    }
+    for (dit::MatmulOp op : products)
+      op.erase();
+    dropUnusedInputs(fusion);
+  }
+
+  static void dropUnusedInputs(dit::FusionOp fusion) {
+    Block &body = fusion.getBodyBlock();
+    for (unsigned i = body.getNumArguments(); i-- > 0;)
+      if (body.getArgument(i).use_empty()) {
+        body.eraseArgument(i);
+        fusion.getInputsMutable().erase(i);
+      }
+  }
+
+  //===-- Splitting -------------------------------------------------------------------------------===//
+
+  void split(dit::FusionOp fusion) {
+    bool isGemv = fusion.getFamily() == "gemv";
+    Operation *next = fusion->getNextNode();
+    SmallVector<Operation *> ops = inlineFusion(fusion), hearts, after;
+    llvm::SmallPtrSet<Operation *, 16> behind;
+    for (Operation *op : ops) {
+      bool follows = llvm::any_of(op->getOperands(), [&](Value operand) { return operand.getDefiningOp() && behind.contains(operand.getDefiningOp()); });
+      if (isHeart(op))
+        hearts.push_back(op);
+      else if (follows)
+        after.push_back(op);
+      if (follows || isHeart(op))
+        behind.insert(op);
+    }
+    if (hearts.empty())
+      after = ops; // a rowwise kernel that the target does not take whole
+    if (isGemv)
+      groupGemv(hearts, after, next);
+    if (!hearts.empty())
+      groupAfter(after, next);
+  }
+
+  /// All products with few rows as one launch.
+  void groupGemv(ArrayRef<Operation *> hearts, ArrayRef<Operation *> after, Operation *next) {
+    if (hearts.empty() || !llvm::all_of(hearts, llvm::IsaPred<dit::MatmulOp>))
+      return;
+    for (Operation *op : hearts) // a product that needs another one's result cannot share its launch
+      if (llvm::any_of(op->getOperands(), [&](Value operand) { return llvm::is_contained(after, operand.getDefiningOp()) || llvm::is_contained(hearts, operand.getDefiningOp()); }))
+        return;
+    for (Operation *op : after)
+      op->moveBefore(next);
+    SmallVector<Value> results = llvm::map_to_vector(hearts, [](Operation *op) -> Value { return op->getResult(0); });
+    b.setInsertionPointAfter(hearts.back());
+    makeFusion(b, "gemv", hearts, results);
+  }
+
+  static bool onlyViews(Operation *op, const llvm::SmallPtrSetImpl<Operation *> &members) {
+    if (!dit::isViewOp(op))
+      return false;
+    Operation *source = op->getOperand(0).getDefiningOp();
+    return !source || !members.contains(source) || onlyViews(source, members);
+  }
+
+  /// What follows the heart becomes one rowwise kernel, but for views of the heart's results that others read.
+  void groupAfter(SmallVector<Operation *> after, Operation *next) {
+    llvm::SmallPtrSet<Operation *, 16> members(after.begin(), after.end());
+    llvm::SmallPtrSet<Operation *, 16> computing; // operations that a value needs which is not a mere view
+    for (Operation *op : llvm::reverse(after)) {
+      bool feeds = llvm::any_of(op->getUsers(), [&](Operation *user) { return computing.contains(user); });
+      if (feeds || !onlyViews(op, members))
+        computing.insert(op);
+    }
+    SmallVector<Operation *> inside;
+    for (Operation *op : after) {
+      if (!computing.contains(op))
+        continue;
+      bool isRead = llvm::any_of(op->getUsers(), [&](Operation *user) { return !computing.contains(user); });
+      if (isRead && onlyViews(op, members)) { // the same view for those outside, where it is free
+        b.setInsertionPoint(op);
+        Operation *copy = b.clone(*op);
+        op->replaceUsesWithIf(copy, [&](OpOperand &use) { return !computing.contains(use.getOwner()); });
+      }
+      inside.push_back(op);
+    }
+    if (inside.empty())
+      return;
+    SmallVector<Value> results;
+    for (Operation *op : inside)
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !computing.contains(user); }))
+          results.push_back(result);
+    moveBehind(inside, next);
+    b.setInsertionPoint(inside.back()->getNextNode());
+    dit::FusionOp fusion = makeFusion(b, "rowwise", inside, results);
+    if (!kernels.takes(fusion))
+      inlineFusion(fusion);
+  }
+
+  /// The kernel's operations become neighbours at the end, behind the views that stay outside.
+  static void moveBehind(ArrayRef<Operation *> inside, Operation *next) {
+    llvm::SmallPtrSet<Operation *, 16> moved(inside.begin(), inside.end());
+    SmallVector<Operation *> readers; // views of results that were inlined between
+    for (Operation *op = inside.front(); op != next; op = op->getNextNode())
+      if (!moved.contains(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return operand.getDefiningOp() && moved.contains(operand.getDefiningOp()); })) {
+        readers.push_back(op);
+        moved.insert(op);
+      }
+    for (Operation *op : inside)
+      op->moveBefore(next);
+    for (Operation *op : readers)
+      op->moveBefore(next);
+  }
+
+  //===-- Single operations -----------------------------------------------------------------------===//
+
+  void wrapSingles() {
+    for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+      if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::PadOp>(op))
+        continue;
+      b.setInsertionPointAfter(&op);
+      dit::FusionOp fusion = makeFusion(b, "rowwise", {&op}, {op.getResult(0)});
+      if (!kernels.takes(fusion))
+        inlineFusion(fusion);
+    }
+  }
+
+  Block &block;
+  OpBuilder b;
+  const TargetKernels &kernels;
+};
+
+class LegalizeForCuda : public impl::LegalizeForCudaBase<LegalizeForCuda> {
+public:
+  explicit LegalizeForCuda(std::shared_ptr<const TargetKernels> kernels) : kernels(std::move(kernels)) {}
+  void runOnOperation() override { Legalizer(getOperation(), *kernels).run(); }
+
+private:
+  std::shared_ptr<const TargetKernels> kernels;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createLegalizeForCuda(std::shared_ptr<const TargetKernels> kernels) { return std::make_unique<LegalizeForCuda>(std::move(kernels)); }
+
+} // namespace ditc

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecogniseAttention: attention that the model spells out (product, scale, mask, softmax, product) becomes one
+// dit.attention. Products may have batch and heads apart or as one dimension; keys may be transposed by a permute or
+// by the product; the scale may stand on the scores, the queries or the keys; a mask may be added, or chosen by a
+// select between the scores and a number so low that nothing remains; the softmax may be computed in f32.
+//
+// One thing differs: where every key of a row is at -inf, the spelled softmax gives NaN and dit.attention gives 0,
+// as torch's own fused attention does. With `keep-roundings` only what computes in f32 throughout is recognised.
+//
+// Before:
+//   func.func @f(%q: tensor<6x5x8xf32>, %k: tensor<6x7x8xf32>, %v: tensor<6x7x8xf32>) -> tensor<6x5x8xf32> {
+//     %t = dit.permute %k [0, 2, 1] : tensor<6x7x8xf32> -> tensor<6x8x7xf32>
+//     %s = dit.matmul %q, %t : (tensor<6x5x8xf32>, tensor<6x8x7xf32>) -> tensor<6x5x7xf32>
+//     %c = dit.map(%s) : (tensor<6x5x7xf32>) -> tensor<6x5x7xf32> {
+//     ^bb0(%a: f32):
+//       %h = arith.constant 5.000000e-01 : f32
+//       %r = arith.mulf %a, %h : f32
+//       dit.yield %r : f32
+//     }
+//     %m = dit.reduce max %c axes [2] : (tensor<6x5x7xf32>) -> tensor<6x5x1xf32>
+//     %e = dit.map(%c, %m) : (tensor<6x5x7xf32>, tensor<6x5x1xf32>) -> tensor<6x5x7xf32> {
+//     ^bb0(%a: f32, %b: f32):
+//       %d = arith.subf %a, %b : f32
+//       %r = math.exp %d : f32
+//       dit.yield %r : f32
+//     }
+//     %l = dit.reduce sum %e axes [2] : (tensor<6x5x7xf32>) -> tensor<6x5x1xf32>
+//     %p = dit.map(%e, %l) : (tensor<6x5x7xf32>, tensor<6x5x1xf32>) -> tensor<6x5x7xf32> {
+//     ^bb0(%a: f32, %b: f32):
+//       %r = arith.divf %a, %b : f32
+//       dit.yield %r : f32
+//     }
+//     %o = dit.matmul %p, %v : (tensor<6x5x7xf32>, tensor<6x7x8xf32>) -> tensor<6x5x8xf32>
+//     return %o : tensor<6x5x8xf32>
+//   }
+// After:
+//   func.func @f(%q: tensor<6x5x8xf32>, %k: tensor<6x7x8xf32>, %v: tensor<6x7x8xf32>) -> tensor<6x5x8xf32> {
+//     %q4 = dit.view %q : tensor<6x5x8xf32> -> tensor<1x6x5x8xf32>
+//     %k4 = dit.view %k : tensor<6x7x8xf32> -> tensor<1x6x7x8xf32>
+//     %v4 = dit.view %v : tensor<6x7x8xf32> -> tensor<1x6x7x8xf32>
+//     %o = dit.attention %q4, %k4, %v4 scale 5.000000e-01 : (tensor<1x6x5x8xf32>, tensor<1x6x7x8xf32>, tensor<1x6x7x8xf32>) -> tensor<1x6x5x8xf32>
+//     %y = dit.view %o : tensor<1x6x5x8xf32> -> tensor<6x5x8xf32>
+//     return %y : tensor<6x5x8xf32>
+//   }
+#include "passes/Passes.h"
+#include "passes/SpelledSoftmax.h"
+#include "passes/Terms.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_RECOGNISEATTENTION
+#include "passes/Passes.h.inc"
+
+namespace {
+
+/// Longer heads stay two products: a kernel holds a query's row and its sum at once.
+constexpr int64_t kMaxHeadSize = 256;
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
+
+/// One spelled attention and the operands that it becomes.
+class Rewrite {
+public:
+  Rewrite(dit::MatmulOp last, SpelledSoftmax spelled, bool keepRoundings) : last(last), softmax(std::move(spelled)), keepRoundings(keepRoundings), b(last) {}
+
+  bool run() {
+    dit::MatmulOp scores = softmax.scores;
+    Value query = scores.getLhs(), key = scores.getRhs(), value = last.getRhs();
+    if (!chooseHeads() || !canBatch(query) || !canBatch(key) || !canBatch(value))
+      return false;
+    if (shapeOf(query).back() > kMaxHeadSize || last.getType().getShape().back() > kMaxHeadSize)
+      return false;
+    if (softmax.mask && !(mask = maskOf()))
+      return false;
+    query = withoutScale(batched(query), kMaxDepth);
+    key = withoutScale(scores.getTransposeRhs() ? batched(key) : transposed(key), kMaxDepth);
+    return replace(query, key, last.getTransposeRhs() ? transposed(value) : batched(value));
+  }
+
+private:
+  /// How many views and casts are looked through.
+  static constexpr int kMaxDepth = 6;
+
+  bool replace(Value query, Value key, Value value) {
+    // f32 copies of narrow operands: products of narrow numbers are exact in f32.
+    Value narrow[3] = {withoutWidening(query, kMaxDepth), withoutWidening(key, kMaxDepth), withoutWidening(value, kMaxDepth)};
+    auto sameType = [](Value x, Value y, Value z) { return tensorType(x).getElementType() == tensorType(y).getElementType() && tensorType(y).getElementType() == tensorType(z).getElementType(); };
+    if (sameType(narrow[0], narrow[1], narrow[2]))
+      query = narrow[0], key = narrow[1], value = narrow[2];
+    else if (!sameType(query, key, value))
+      return false;
+    SmallVector<int64_t> shape(shapeOf(query));
+    shape.back() = shapeOf(value).back();
+    auto attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask, b.getF64FloatAttr(scale * softmax.scale), UnitAttr());
+    last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention.getResult(), last.getType().getShape()));
+    last.erase();
+    return true;
+  }
+
+  //===-- Batch and heads -------------------------------------------------------------------------===//
+
+  /// Batch and heads of the scores: where the mask has them apart, else where a view of the operands has, else one batch.
+  bool chooseHeads() {
+    ArrayRef<int64_t> shape = softmax.scores.getType().getShape();
+    batchShape = SmallVector<int64_t>(shape.drop_back(2));
+    if (last.getType().getShape().drop_back(2) != shape.drop_back(2) && ShapedType::getNumElements(last.getType().getShape().drop_back(2)) != ShapedType::getNumElements(batchShape))
+      return false;
+    int64_t all = ShapedType::getNumElements(batchShape);
+    heads = batchShape.empty() ? 1 : batchShape.back();
+    batch = all / std::max<int64_t>(heads, 1);
+    for (Value operand : {last.getResult(), softmax.scores.getRhs(), softmax.scores.getLhs()})
+      if (std::optional<int64_t> apart = headsApart(operand))
+        setHeads(all, *apart);
+    if (softmax.mask && softmax.maskLevel.size() == 4)
+      setHeads(all, softmax.maskLevel[1]);
+    return all > 0 && batch * heads == all;
+  }
+
+  void setHeads(int64_t all, int64_t count) {
+    heads = count;
+    batch = all / std::max<int64_t>(count, 1);
+  }
+
+  /// The heads of a value that a view takes from or brings to four dimensions, of which the last two stay.
+  static std::optional<int64_t> headsApart(Value value) {
+    auto matches = [&](Value other) { return shapeOf(other).size() == 4 && shapeOf(value).size() == 3 && shapeOf(other).take_back(2) == shapeOf(value).take_back(2); };
+    if (auto view = value.getDefiningOp<dit::ViewOp>(); view && matches(view.getInput()))
+      return shapeOf(view.getInput())[1];
+    for (Operation *user : value.getUsers())
+      if (auto view = dyn_cast<dit::ViewOp>(user); view && matches(view.getResult()))
+        return shapeOf(view.getResult())[1];
+    return std::nullopt;
+  }
+
+  /// Operands that lack no batch dimension.
+  bool canBatch(Value value) const { return ShapedType::getNumElements(shapeOf(value).drop_back(2)) == batch * heads; }
+
+  Value batched(Value value) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    return viewAs(b, last.getLoc(), value, {batch, heads, shape[shape.size() - 2], shape.back()});
+  }
+
+  /// The last two dimensions change places; a permutation that did so before is undone.
+  Value transposed(Value value) {
+    auto permute = behindBatchView(value).getDefiningOp<dit::PermuteOp>();
+    SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, permute ? permute.getPermutation().size() : 2));
+    std::swap(swap.back(), swap[swap.size() - 2]);
+    if (permute && permute.getPermutation() == ArrayRef<int64_t>(swap))
+      return batched(permute.getInput());
+    return permuted(b, last.getLoc(), batched(value), {0, 1, 3, 2});
+  }
+
+  //===-- Mask ------------------------------------------------------------------------------------===//
+
+  /// The mask as [batch or 1, heads or 1, queries or 1, keys or 1]; null when it does not come so.
+  Value maskOf() {
+    Value value = softmax.mask;
+    if (auto expand = value.getDefiningOp<dit::ExpandOp>())
+      value = expand.getInput();
+    ArrayRef<int64_t> own = shapeOf(value), level = softmax.maskLevel;
+    SmallVector<int64_t> shape{1, 1, own.size() < 2 ? 1 : own[own.size() - 2], own.empty() ? 1 : own.back()};
+    bool isWhole = own.size() > 2 && own.drop_back(2) == level.drop_back(2);
+    if (isWhole)
+      shape[0] = batch, shape[1] = heads;
+    else if (own.size() == 4)
+      shape[0] = own[0], shape[1] = own[1];
+    else if (own.size() > 2 && ShapedType::getNumElements(own.drop_back(2)) != 1)
+      return {};
+    if (ShapedType::getNumElements(shape) != tensorType(value).getNumElements())
+      return {};
+    return softmax.maskFor(b, viewAs(b, last.getLoc(), value, shape));
+  }
+
+  //===-- Operands --------------------------------------------------------------------------------===//
+
+  /// `value` without a map that `take` accepts, behind views and permutations.
+  template <typename Take> Value without(Value value, int depth, const Take &take) {
+    Operation *def = value.getDefiningOp();
+    if (!def || depth == 0)
+      return value;
+    if (Value source = take(value))
+      return source;
+    if (!isa<dit::ViewOp, dit::PermuteOp>(def))
+      return value;
+    Value inner = without(def->getOperand(0), depth - 1, take);
+    if (inner == def->getOperand(0))
+      return value;
+    if (auto permute = dyn_cast<dit::PermuteOp>(def))
+      return permuted(b, def->getLoc(), inner, permute.getPermutation());
+    return viewAs(b, def->getLoc(), inner, shapeOf(value));
+  }
+
+  Value withoutScale(Value value, int depth) {
+    return without(value, depth, [&](Value tensor) -> Value {
+      auto map = tensor.getDefiningOp<dit::MapOp>();
+      if (!map || map.getInputs().size() != 1 || map.getInputs()[0].getType() != map.getType() || !staysWide(tensor, keepRoundings))
+        return {};
+      std::optional<Scaled> scaled = scaledBy(Term::yieldedBy(map, keepRoundings));
+      if (!scaled || scaled->of.tensor() != map.getInputs()[0])
+        return {};
+      scale *= scaled->factor;
+      return map.getInputs()[0];
+    });
+  }
+
+  Value withoutWidening(Value value, int depth) {
+    return without(value, depth, [](Value tensor) -> Value {
+      Value narrow = behindWidening(tensor);
+      return narrow != tensor ? narrow : Value();
+    });
+  }
+
+  dit::MatmulOp last;
+  SpelledSoftmax softmax;
+  bool keepRoundings;
+  OpBuilder b;
+  Value mask;
+  SmallVector<int64_t> batchShape;
+  int64_t batch = 1, heads = 1;
+  double scale = 1;
+};
+
+class RecogniseAttention : public impl::RecogniseAttentionBase<RecogniseAttention> {
+public:
+  using RecogniseAttentionBase::RecogniseAttentionBase;
+
+  void runOnOperation() override {
+    SmallVector<dit::MatmulOp> products(getOperation().getOps<dit::MatmulOp>());
+    for (dit::MatmulOp product : products) {
+      if (product.getBias() || tensorType(product.getRhs()).getRank() != product.getType().getRank())
+        continue;
+      std::optional<SpelledSoftmax> softmax = spelledSoftmaxOf(product.getLhs(), keepRoundings);
+      if (softmax)
+        Rewrite(product, std::move(*softmax), keepRoundings).run();
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
+      if (op.use_empty() && op.getName().getDialectNamespace() == "dit")
+        op.erase();
+  }
+};
+
+} // namespace
+} // namespace ditc

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SimplifyAttention: what an attention reads is what it needs. Key and value heads that the model repeats for groups
+// of queries (repeat_interleave; unsqueeze, expand and reshape, before or after heads and tokens change places) are
+// read once, as dit.attention takes fewer key heads than queries; and a constant mask that hides nothing goes.
+//
+// Before:
+//   func.func @f(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32> {
+//     %k5 = dit.view %k : tensor<1x2x6x8xf32> -> tensor<1x2x1x6x8xf32>
+//     %ke = dit.expand %k5 : tensor<1x2x1x6x8xf32> -> tensor<1x2x2x6x8xf32>
+//     %k4 = dit.view %ke : tensor<1x2x2x6x8xf32> -> tensor<1x4x6x8xf32>
+//     %v5 = dit.view %v : tensor<1x2x6x8xf32> -> tensor<1x2x1x6x8xf32>
+//     %ve = dit.expand %v5 : tensor<1x2x1x6x8xf32> -> tensor<1x2x2x6x8xf32>
+//     %v4 = dit.view %ve : tensor<1x2x2x6x8xf32> -> tensor<1x4x6x8xf32>
+//     %m = dit.constant dense<true> : tensor<1x1x1x6xi1>
+//     %o = dit.attention %q, %k4, %v4 mask %m scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x1x1x6xi1>) -> tensor<1x4x6x8xf32>
+//     return %o : tensor<1x4x6x8xf32>
+//   }
+// After:
+//   func.func @f(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32> {
+//     %o = dit.attention %q, %k, %v scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32>
+//     return %o : tensor<1x4x6x8xf32>
+//   }
+#include "dialects/reference/Evaluate.h"
+#include "passes/Passes.h"
+#include "passes/Terms.h"
+
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_SIMPLIFYATTENTION
+#include "passes/Passes.h.inc"
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
+
+/// How often each element along `axis` of `value` is repeated, neighbours equal; and the value without.
+struct Repeated {
+  Value source;
+  int64_t times;
+};
+
+/// view(expand(x)): [.., G, 1, ..] to [.., G, times, ..] to [.., G * times, ..].
+std::optional<Repeated> repeatedByExpand(OpBuilder &b, Value value, int64_t axis) {
+  auto view = value.getDefiningOp<dit::ViewOp>();
+  auto expand = view ? view.getInput().getDefiningOp<dit::ExpandOp>() : dit::ExpandOp();
+  if (!expand || expand.getType().getRank() != tensorType(value).getRank() + 1)
+    return std::nullopt;
+  ArrayRef<int64_t> from = shapeOf(expand.getInput()), wide = expand.getType().getShape(), whole = shapeOf(value);
+  bool splits = wide.take_front(axis) == whole.take_front(axis) && wide.drop_front(axis + 2) == whole.drop_front(axis + 1);
+  bool repeats = from[axis] == wide[axis] && from[axis + 1] == 1 && from.take_front(axis) == wide.take_front(axis) && from.drop_front(axis + 2) == wide.drop_front(axis + 2);
+  if (!splits || !repeats)
+    return std::nullopt;
+  SmallVector<int64_t> shape(whole);
+  shape[axis] = wide[axis];
+  return Repeated{viewAs(b, value.getLoc(), expand.getInput(), shape), wide[axis + 1]};
+}
+
+/// gather by 0, 0, 1, 1, ...
+std::optional<Repeated> repeatedByGather(Value value, int64_t axis) {
+  auto gather = value.getDefiningOp<dit::GatherOp>();
+  auto constant = gather ? gather.getIndices().getDefiningOp<dit::ConstantOp>() : dit::ConstantOp();
+  if (!constant || static_cast<int64_t>(gather.getAxis()) != axis || tensorType(gather.getIndices()).getRank() != 1)
+    return std::nullopt;
+  int64_t groups = shapeOf(gather.getTable())[axis], count = shapeOf(value)[axis];
+  if (groups == 0 || count % groups != 0)
+    return std::nullopt;
+  dit::TensorValue indices = dit::fromElements(constant.getValue());
+  for (int64_t i = 0; i < count; ++i)
+    if (indices.at(i) != static_cast<double>(i / (count / groups)))
+      return std::nullopt;
+  return Repeated{gather.getTable(), count / groups};
+}
+
+std::optional<Repeated> repeatedAlong(OpBuilder &b, Value value, int64_t axis) {
+  if (auto permute = value.getDefiningOp<dit::PermuteOp>()) {
+    std::optional<Repeated> inner = repeatedAlong(b, permute.getInput(), permute.getPermutation()[axis]);
+    return inner ? std::optional(Repeated{permuted(b, value.getLoc(), inner->source, permute.getPermutation()), inner->times}) : std::nullopt;
+  }
+  std::optional<Repeated> byExpand = repeatedByExpand(b, value, axis);
+  return byExpand ? byExpand : repeatedByGather(value, axis);
+}
+
+struct ShareKeyHeads : OpRewritePattern<dit::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override {
+    std::optional<Repeated> key = repeatedAlong(rewriter, op.getKey(), 1), value = repeatedAlong(rewriter, op.getValue(), 1);
+    if (!key || !value || key->times != value->times || key->times == 1)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getKeyMutable().assign(key->source);
+      op.getValueMutable().assign(value->source);
+    });
+    return success();
+  }
+};
+
+/// A constant that is 0 (added) or true (boolean) everywhere.
+bool hidesNothing(Value mask) {
+  while (Operation *def = mask.getDefiningOp()) {
+    if (!dit::isViewOp(def))
+      break;
+    mask = def->getOperand(0);
+  }
+  auto constant = mask.getDefiningOp<dit::ConstantOp>();
+  if (!constant)
+    return false;
+  dit::TensorValue values = dit::fromElements(constant.getValue());
+  double neutral = tensorType(mask).getElementType().isInteger(1) ? 1 : 0;
+  for (int64_t i = 0; i < values.type.getNumElements(); ++i)
+    if (values.at(i) != neutral)
+      return false;
+  return true;
+}
+
+struct DropMask : OpRewritePattern<dit::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override {
+    if (!op.getMask() || !hidesNothing(op.getMask()))
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().clear(); });
+    return success();
+  }
+};
+
+class SimplifyAttention : public impl::SimplifyAttentionBase<SimplifyAttention> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ShareKeyHeads, DropMask>(&getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace ditc

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cuda/Target.h"
+
+#include "runtime/Error.h"
+
+#include <charconv>
+#include <optional>
+
+namespace ditc::cuda {
+namespace {
+
+constexpr std::string_view kNative = "sm_", kPortable = "compute_";
+
+struct TargetName {
+  bool portable = false;
+  bool exactOnly = false; ///< "sm_90a" runs on 9.0 and nothing else
+  int major = 0, minor = 0;
+};
+
+/// Nothing for names that are no CUDA target.
+std::optional<TargetName> parse(std::string_view name) {
+  TargetName out;
+  out.portable = name.starts_with(kPortable);
+  if (!out.portable && !name.starts_with(kNative))
+    return std::nullopt;
+  std::string_view digits = name.substr(out.portable ? kPortable.size() : kNative.size());
+  out.exactOnly = digits.ends_with('a');
+  if (out.exactOnly)
+    digits.remove_suffix(1);
+  int number = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number < 10)
+    return std::nullopt;
+  out.major = number / 10;
+  out.minor = number % 10;
+  return out;
+}
+
+/// How well the target serves the GPU; 0: not at all.
+int fitness(const TargetName &target, ComputeCapability gpu) {
+  bool exact = target.major == gpu.major && target.minor == gpu.minor;
+  if (target.exactOnly)
+    return !exact ? 0 : target.portable ? 1000 : 4000;
+  if (!target.portable)
+    return target.major == gpu.major && target.minor <= gpu.minor ? 2000 + target.minor : 0;
+  bool older = target.major * 10 + target.minor <= gpu.major * 10 + gpu.minor;
+  return older ? target.major * 10 + target.minor : 0;
+}
+
+} // namespace
+
+std::string ComputeCapability::text() const { return fmt::format("{}.{}", major, minor); }
+
+bool isPortable(std::string_view target) { return target.starts_with(kPortable); }
+
+const ManifestTarget &chooseTarget(const Manifest &manifest, std::string_view path, ComputeCapability gpu, bool allowJit) {
+  const ManifestTarget *best = nullptr;
+  int bestFitness = 0;
+  bool portableWouldDo = false;
+  for (const ManifestTarget &target : manifest.targets) {
+    std::optional<TargetName> name = parse(target.name);
+    int found = name ? fitness(*name, gpu) : 0;
+    portableWouldDo = portableWouldDo || (found > 0 && name->portable);
+    if (found <= bestFitness || (name->portable && !allowJit))
+      continue;
+    best = &target;
+    bestFitness = found;
+  }
+  if (!best)
+    fail("'{}' has no code for this GPU (compute capability {}); it has {}; {}", path, gpu.text(), manifest.targetList(),
+         portableWouldDo ? "allow the driver to compile the portable code (it was forbidden), or compile the package for it"
+                         : fmt::format("compile it with --target sm_{}{}", gpu.major * 10 + gpu.minor, gpu.major >= 9 ? "a" : ""));
+  return *best;
+}
+
+} // namespace ditc::cuda

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of a package's targets runs on a GPU: rules of CUDA's compatibility, without CUDA.
+#pragma once
+
+#include "runtime/Manifest.h"
+
+#include <string>
+#include <string_view>
+
+namespace ditc::cuda {
+
+/// What a GPU is, as far as code for it goes.
+struct ComputeCapability {
+  int major = 0, minor = 0;
+  /// "9.0"
+  std::string text() const;
+};
+
+/// True for "compute_80": text that the driver compiles.
+bool isPortable(std::string_view target);
+
+/// The package's best target for the GPU: code made for exactly this GPU (sm_90a, then sm_90), code of an older GPU
+/// of the same generation (sm_86 on 8.9), or, when `allowJit`, portable code of the same or an older one. Throws Error
+/// (Input): none of these; the message lists what the package has.
+const ManifestTarget &chooseTarget(const Manifest &manifest, std::string_view path, ComputeCapability gpu, bool allowJit);
+
+} // namespace ditc::cuda

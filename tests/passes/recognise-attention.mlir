@@ -1,0 +1,111 @@
+// RUN: ditc-opt %s --split-input-file --ditc-recognise-attention --canonicalize --cse | FileCheck %s
+// RUN: ditc-opt %s --split-input-file --ditc-recognise-attention=keep-roundings=true --canonicalize --cse | FileCheck %s --check-prefix=KEEP
+
+// Batch and heads as one dimension of three; an f32 softmax of bf16 scores; hidden keys by a select with -inf. The
+// reshapes around it are undone, the scale of the queries is the attention's.
+// CHECK-LABEL: func.func @attention_bf16
+// CHECK: %[[SEEN:.*]] = dit.map(%arg3)
+// CHECK: arith.xori
+// CHECK: dit.attention %arg0, %arg1, %arg2 mask %[[SEEN]] scale 2.5{{.*}}e-01 : (tensor<2x3x4x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x1x1x6xi1>) -> tensor<2x3x4x8xbf16>
+// CHECK-NOT: math.exp
+// KEEP-LABEL: func.func @attention_bf16
+// KEEP-NOT: dit.attention
+// KEEP: return
+func.func @attention_bf16(%q: tensor<2x3x4x8xbf16>, %k: tensor<2x3x6x8xbf16>, %v: tensor<2x3x6x8xbf16>, %hidden: tensor<2x1x1x6xi1>) -> tensor<2x3x4x8xbf16> {
+  %qs = dit.map(%q) : (tensor<2x3x4x8xbf16>) -> tensor<2x3x4x8xbf16> {
+  ^bb0(%a: f32):
+    %c = arith.constant 2.5e-01 : f32
+    %r = arith.mulf %a, %c : f32
+    dit.yield %r : f32
+  }
+  %q3 = dit.view %qs : tensor<2x3x4x8xbf16> -> tensor<6x4x8xbf16>
+  %k3 = dit.view %k : tensor<2x3x6x8xbf16> -> tensor<6x6x8xbf16>
+  %v3 = dit.view %v : tensor<2x3x6x8xbf16> -> tensor<6x6x8xbf16>
+  %s3 = dit.matmul %q3, %k3 transpose_rhs : (tensor<6x4x8xbf16>, tensor<6x6x8xbf16>) -> tensor<6x4x6xbf16>
+  %s = dit.view %s3 : tensor<6x4x6xbf16> -> tensor<2x3x4x6xbf16>
+  %z = dit.map(%hidden, %s) : (tensor<2x1x1x6xi1>, tensor<2x3x4x6xbf16>) -> tensor<2x3x4x6xbf16> {
+  ^bb0(%h: i1, %a: f32):
+    %low = arith.constant 0xFF800000 : f32
+    %r = arith.select %h, %low, %a : f32
+    dit.yield %r : f32
+  }
+  %z32 = dit.map(%z) : (tensor<2x3x4x6xbf16>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %m = dit.reduce max %z32 axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %e = dit.map(%z32, %m) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %p16 = dit.map(%p) : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x6xbf16> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %p3 = dit.view %p16 : tensor<2x3x4x6xbf16> -> tensor<6x4x6xbf16>
+  %o3 = dit.matmul %p3, %v3 : (tensor<6x4x6xbf16>, tensor<6x6x8xbf16>) -> tensor<6x4x8xbf16>
+  %o = dit.view %o3 : tensor<6x4x8xbf16> -> tensor<2x3x4x8xbf16>
+  return %o : tensor<2x3x4x8xbf16>
+}
+
+// -----
+
+// The sum is over other numbers than the exponentials: no softmax.
+// CHECK-LABEL: func.func @no_softmax
+// CHECK-NOT: dit.attention
+func.func @no_softmax(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %n: tensor<6x4x6xf32>) -> tensor<6x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
+  %m = dit.reduce max %s axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%s, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %n axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
+  return %o : tensor<6x4x8xf32>
+}
+
+// -----
+
+// Hidden scores of -10000 still tell keys apart in rows where all are hidden; a fused kernel would not.
+// CHECK-LABEL: func.func @not_low_enough
+// CHECK-NOT: dit.attention
+func.func @not_low_enough(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %seen: tensor<6x1x6xi1>) -> tensor<6x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
+  %z = dit.map(%seen, %s) : (tensor<6x1x6xi1>, tensor<6x4x6xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%h: i1, %a: f32):
+    %low = arith.constant -1.0e+4 : f32
+    %r = arith.select %h, %a, %low : f32
+    dit.yield %r : f32
+  }
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
+  return %o : tensor<6x4x8xf32>
+}

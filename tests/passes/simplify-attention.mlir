@@ -1,0 +1,62 @@
+// RUN: ditc-opt %s --split-input-file --ditc-simplify-attention --canonicalize | FileCheck %s
+
+// Heads repeated while they lie behind the tokens.
+// CHECK-LABEL: func.func @repeated_before
+// CHECK: dit.attention {{.*}} scale 1.0{{.*}} : (tensor<1x4x6x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>)
+func.func @repeated_before(%q: tensor<1x4x6x8xf32>, %k: tensor<1x6x2x8xf32>) -> tensor<1x4x6x8xf32> {
+  %u = dit.view %k : tensor<1x6x2x8xf32> -> tensor<1x6x2x1x8xf32>
+  %e = dit.expand %u : tensor<1x6x2x1x8xf32> -> tensor<1x6x2x2x8xf32>
+  %f = dit.view %e : tensor<1x6x2x2x8xf32> -> tensor<1x6x4x8xf32>
+  %h = dit.permute %f [0, 2, 1, 3] : tensor<1x6x4x8xf32> -> tensor<1x4x6x8xf32>
+  %o = dit.attention %q, %h, %h scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  return %o : tensor<1x4x6x8xf32>
+}
+
+// -----
+
+// Whole sets of heads one behind the other are another order; so are heads that only the key repeats.
+// CHECK-LABEL: func.func @tiled
+// CHECK: (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>)
+// CHECK: (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>)
+func.func @tiled(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>) -> (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) {
+  %u = dit.view %k : tensor<1x2x6x8xf32> -> tensor<1x1x2x6x8xf32>
+  %e = dit.expand %u : tensor<1x1x2x6x8xf32> -> tensor<1x2x2x6x8xf32>
+  %f = dit.view %e : tensor<1x2x2x6x8xf32> -> tensor<1x4x6x8xf32>
+  %o = dit.attention %q, %f, %f scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  %u2 = dit.view %k : tensor<1x2x6x8xf32> -> tensor<1x2x1x6x8xf32>
+  %e2 = dit.expand %u2 : tensor<1x2x1x6x8xf32> -> tensor<1x2x2x6x8xf32>
+  %f2 = dit.view %e2 : tensor<1x2x2x6x8xf32> -> tensor<1x4x6x8xf32>
+  %o2 = dit.attention %q, %f2, %q scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  return %o, %o2 : tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>
+}
+
+// -----
+
+// Rows fetched by 0, 0, 1, 1.
+// CHECK-LABEL: func.func @gathered
+// CHECK: dit.attention %arg0, %arg1, %arg1
+// CHECK: dit.gather
+func.func @gathered(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>) -> (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) {
+  %i = dit.constant dense<[0, 0, 1, 1]> : tensor<4xi64>
+  %f = dit.gather %k[%i] axis 1 : (tensor<1x2x6x8xf32>, tensor<4xi64>) -> tensor<1x4x6x8xf32>
+  %o = dit.attention %q, %f, %f scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  %j = dit.constant dense<[0, 1, 0, 1]> : tensor<4xi64>
+  %g = dit.gather %k[%j] axis 1 : (tensor<1x2x6x8xf32>, tensor<4xi64>) -> tensor<1x4x6x8xf32>
+  %p = dit.attention %q, %g, %g scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  return %o, %p : tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>
+}
+
+// -----
+
+// Zeros of either sign hide nothing; one other number does.
+// CHECK-LABEL: func.func @masks
+// CHECK: dit.attention %arg0, %arg0, %arg0 scale 1.0
+// CHECK: dit.attention %arg0, %arg0, %arg0 mask
+func.func @masks(%q: tensor<1x1x2x8xf32>) -> (tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>) {
+  %m = dit.constant dense<[[[[0.0, -0.0]]]]> : tensor<1x1x1x2xf32>
+  %e = dit.expand %m : tensor<1x1x1x2xf32> -> tensor<1x1x2x2xf32>
+  %o = dit.attention %q, %q, %q mask %e scale 1.0 : (tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x8xf32>
+  %n = dit.constant dense<[[[[true, false]]]]> : tensor<1x1x1x2xi1>
+  %p = dit.attention %q, %q, %q mask %n scale 1.0 : (tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x1x2xi1>) -> tensor<1x1x2x8xf32>
+  return %o, %p : tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>
+}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ditc.wrap: the module's calls and results, its weights, and eager runs where the package ends."""
+
+import dataclasses
+import types
+import unittest
+import warnings
+
+import support
+from support import (
+    HAS_DIFFUSERS,
+    HAS_TORCH,
+    ditc,
+    golden,
+    needs_compiler,
+    needs_diffusers,
+)
+
+if HAS_TORCH:
+    import torch
+if HAS_DIFFUSERS:
+    import diffusers
+    from diffusers.models.modeling_outputs import Transformer2DModelOutput
+
+
+@dataclasses.dataclass
+class FakeOutput:
+    sample: object
+
+
+class FakeModule:
+    """What wrap needs of a torch module, over the weights of a package."""
+
+    config = types.SimpleNamespace(in_channels=4)
+
+    def __init__(self, weights):
+        self.weights, self.eager_calls = weights, 0
+
+    def forward(self, hidden_states, timestep=None, class_labels=None, cross_attention_kwargs=None, return_dict: bool = True) -> "FakeOutput | tuple":
+        return ("eager", hidden_states)
+
+    def __call__(self, *args, **kwargs):
+        self.eager_calls += 1
+        return self.forward(*args, **kwargs)
+
+    def named_parameters(self, remove_duplicate=True):
+        return list(self.weights.items())
+
+    named_buffers = named_parameters
+
+    def state_dict(self):
+        return {**self.weights, "extra_state": object()}
+
+    def eval(self):
+        return self
+
+
+class WithDevice(ditc.Tensor):
+    device = "cpu"
+
+
+def weights_of(path):
+    import zipfile
+    with zipfile.ZipFile(path) as archive:
+        return {name: WithDevice(archive.read(f"weights/{name}"), *info) for name, info in ditc.load(path).weights.items()}
+
+
+@needs_compiler
+class Wrap(support.TestCase):
+    """Without torch: the rules."""
+
+    def setUp(self):
+        self.module = FakeModule(weights_of(support.dit()))
+        self.wrapped = ditc.wrap(self.module, support.dit("--weights-in", "none"), output_type=FakeOutput)
+        self.inputs = golden("dit", "inputs")
+        self.expected = golden("dit", "outputs")["output.0"]
+
+    def test_results_are_what_the_module_returns(self):
+        result = self.wrapped(**self.inputs)
+        self.assertIsInstance(result, FakeOutput)
+        self.assert_close(result.sample, self.expected)
+        (result,) = self.wrapped(**self.inputs, return_dict=False)
+        self.assert_close(result, self.expected)
+        self.assertEqual((self.wrapped.calls, self.wrapped.fallbacks, self.module.eager_calls), (2, 0, 0))
+
+    def test_arguments_by_position_and_empty_ones(self):
+        values = [self.inputs[name] for name in ("hidden_states", "timestep", "class_labels")]
+        for further in ((), (None,), ({},), ({}, False)):
+            self.assert_close(list(vars(self.wrapped(*values, *further)).values())[0] if len(further) < 2 else self.wrapped(*values, *further)[0],
+                              self.expected)
+        with self.assertRaises(TypeError):
+            self.wrapped(*values, nonsense=1)
+
+    def test_what_the_package_does_not_cover_runs_eagerly(self):
+        one = {name: ditc.Tensor(tensor.data[:len(tensor.data) // 2], tensor.dtype, (1, *tensor.shape[1:])) for name, tensor in self.inputs.items()}
+        cases = ((one, "no bucket takes 'hidden_states' .1, 4, 16, 16."),
+                 ({**self.inputs, "cross_attention_kwargs": {"scale": 0.5}}, "'cross_attention_kwargs.scale' was not an input"),
+                 ({**self.inputs, "timestep": 3}, "'timestep' is 3, the package takes a tensor"),
+                 ({**self.inputs, "timestep": None}, "'timestep' is None, the package takes a tensor"),
+                 ({**self.inputs, "timestep": ditc.Tensor(bytes(8), "f32", (2,))}, "'timestep' is f32, the package takes i64"))
+        for count, (arguments, text) in enumerate(cases, 1):
+            with self.assertWarnsRegex(UserWarning, text):
+                self.assertEqual(self.wrapped(**arguments)[0], "eager")
+            self.assertEqual((self.wrapped.fallbacks, self.module.eager_calls), (count, count))
+            self.assertRegex(self.wrapped.last_fallback, text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # the same reason again
+            self.wrapped(**cases[-1][0])
+
+    def test_or_is_an_error(self):
+        strict = ditc.wrap(self.module, support.dit(), on_unknown_shape="error", weights="package")
+        with self.assertRaisesRegex(ditc.Error, "'timestep' is missing; compile a bucket for it"):
+            strict(self.inputs["hidden_states"])
+        self.assertEqual(self.module.eager_calls, 0)
+
+    def test_arguments_that_do_not_matter_are_ignored_when_told(self):
+        wrapped = ditc.wrap(self.module, support.dit(), weights="package", output_type=FakeOutput, ignore=("cross_attention_kwargs",))
+        self.assert_close(wrapped(**self.inputs, cross_attention_kwargs={"scale": 0.5}).sample, self.expected)
+
+    def test_attributes_are_the_module_s(self):
+        self.assertEqual(self.wrapped.config.in_channels, 4)
+        self.assertIs(self.wrapped.eval(), self.wrapped)
+        with self.assertRaises(AttributeError):
+            self.wrapped.nonsense
+
+    def test_weights_of_the_module(self):
+        name = next(name for name, held in self.module.weights.items() if len(held.shape) == 2)
+        self.module.weights[name] = WithDevice(bytes(len(self.module.weights[name].data)), "f32", self.module.weights[name].shape)
+        self.assert_close(self.wrapped(**self.inputs).sample, self.expected)
+        self.wrapped.reload_weights()
+        with self.assertRaises(AssertionError):
+            self.assert_close(self.wrapped(**self.inputs).sample, self.expected)
+        del self.module.weights[name]
+        with self.assertRaisesRegex(ditc.Error, f"needs weights that are not among .*: {name}"):
+            ditc.wrap(self.module, support.dit("--weights-in", "none"))
+
+    def test_wrong_options(self):
+        for options in ({"on_unknown_shape": "pad"}, {"weights": "none"}):
+            with self.assertRaisesRegex(ditc.Error, "expected"):
+                ditc.wrap(self.module, support.dit(), **options)
+
+    def test_the_output_type_is_found_or_asked_for(self):
+        self.assertIs(ditc.wrap(self.module, support.dit()).output_type, FakeOutput)
+        self.wrapped.output_type = None
+        with self.assertRaisesRegex(ditc.Error, "wrap with output_type="):
+            self.wrapped(**self.inputs)
+
+
+def tiny_dit():
+    torch.manual_seed(0)
+    module = diffusers.DiTTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, out_channels=8, num_layers=2,
+                                             sample_size=8, num_embeds_ada_norm=1000).eval()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    return module
+
+
+@needs_compiler
+@needs_diffusers
+class Diffusers(support.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.module = tiny_dit()
+        cls.inputs = {"hidden_states": torch.randn(4, 4, 8, 8), "timestep": torch.tensor([3, 500, 1, 999]), "class_labels": torch.tensor([1, 2, 3, 4])}
+        batch = {0: torch.export.Dim("batch", min=1, max=8)}
+        shapes = {"hidden_states": batch, "timestep": batch, "class_labels": batch, "return_dict": None}
+        cls.package = ditc.compile(cls.module, kwargs={**cls.inputs, "return_dict": False}, dynamic_shapes=shapes, output=support.scratch() / "tiny.dita",
+                                   buckets={"four": {"hidden_states.0": 4}}, options=["--weights-in", "none"])
+
+    def test_same_results_from_the_module_s_own_weights(self):
+        wrapped = ditc.wrap(self.module, self.package, on_unknown_shape="error")
+        with torch.no_grad():
+            expected = self.module(**self.inputs)
+            for result in (wrapped(**self.inputs), wrapped(self.inputs["hidden_states"], self.inputs["timestep"], class_labels=self.inputs["class_labels"])):
+                self.assertIsInstance(result, Transformer2DModelOutput)
+                self.assert_close(result.sample, expected.sample)
+            self.assertIsInstance(wrapped(**self.inputs, return_dict=False), tuple)
+        self.assertEqual((wrapped.dtype, str(wrapped.device), wrapped.config.in_channels), (torch.float32, "cpu", 4))
+
+    def test_in_a_pipeline(self):
+        vae = diffusers.AutoencoderKL(block_out_channels=(8,), norm_num_groups=4, latent_channels=4)
+        pipeline = diffusers.DiTPipeline(transformer=self.module, vae=vae, scheduler=diffusers.DDIMScheduler())
+        pipeline.set_progress_bar_config(disable=True)
+
+        def images():
+            return pipeline(class_labels=[1, 2], num_inference_steps=3, generator=torch.manual_seed(0), output_type="np").images
+
+        expected = images()
+        pipeline.transformer = ditc.wrap(self.module, self.package, on_unknown_shape="error")
+        self.assert_close(images(), expected)
+        self.assertEqual((pipeline.transformer.calls, pipeline.transformer.fallbacks), (3, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

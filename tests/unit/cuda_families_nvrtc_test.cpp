@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Units of the CUDA target through NVRTC for GPUs of several generations: they compile without warnings, fit the shared
+// memory of the GPU, and do not spill. Skipped where NVRTC is absent.
+#include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/families/Families.h"
+#include "runtime/Error.h"
+#include "tests/unit/CudaFamilies.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <regex>
+
+using namespace ditc;
+using namespace ditc::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::pair<std::string, std::string>> templateHeaders() {
+  std::vector<std::pair<std::string, std::string>> headers;
+  fs::path folder = fs::path(DITC_SOURCE_DIR) / "codegen/templates/cuda";
+  for (const auto &entry : fs::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".cuh") {
+      std::ifstream in(entry.path(), std::ios::binary);
+      headers.emplace_back(fs::relative(entry.path(), folder).generic_string(), std::string{std::istreambuf_iterator<char>(in), {}});
+    }
+  return headers;
+}
+
+int numberBefore(const std::string &log, const char *what) {
+  std::smatch match;
+  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : -1;
+}
+
+struct Unit {
+  std::string name;
+  CudaEmitter emitter;
+  CudaCase kernel;
+};
+
+CudaCase attention(const std::string &element, int64_t dim, const std::string &mask, int64_t queries = 1024) {
+  CudaCase c{.family = "attention",
+             .config = std::string("scale = 0.125 : f64, causal = false, has_mask = ") + (mask.empty() ? "false" : "true"),
+             .args = {},
+             .reference = ""};
+  c.args = {{element, {2, 16, queries, dim}}, {element, {2, 16, 1024, dim}}, {element, {2, 16, 1024, dim}}};
+  if (!mask.empty())
+    c.args.push_back({mask, {2, 1, queries, 1024}});
+  c.args.push_back({element, {2, 16, queries, dim}});
+  return c;
+}
+
+/// `count` modulations of one input.
+CudaCase modulations(int count, int64_t rows, bool transposed) {
+  std::string x = "tensor<" + std::to_string(rows) + "x3072xbf16>", w = transposed ? "tensor<18432x3072xbf16>" : "tensor<3072x18432xbf16>",
+              b = "tensor<18432xbf16>";
+  std::string y = "tensor<" + std::to_string(rows) + "x18432xbf16>", lines, names, types, arguments = "%x: " + x;
+  CudaCase c{.family = "gemv", .config = "", .args = {{"bf16", {rows, 3072}}}, .reference = "", .outputs = count, .body = ""};
+  for (int i = 0; i < count; ++i) {
+    std::string n = std::to_string(i);
+    arguments += ", %w" + n + ": " + w + ", %b" + n + ": " + b;
+    lines +=
+        "  %y" + n + " = dit.matmul %x, %w" + n + " bias %b" + n + (transposed ? " transpose_rhs" : "") + " : (" + x + ", " + w + ", " + b + ") -> " + y + "\n";
+    names += (i ? ", %y" : "%y") + n, types += (i ? ", " : "") + y;
+    c.args.push_back({"bf16", transposed ? std::vector<int64_t>{18432, 3072} : std::vector<int64_t>{3072, 18432}});
+    c.args.push_back({"bf16", {18432}});
+  }
+  for (int i = 0; i < count; ++i)
+    c.args.push_back({"bf16", {rows, 18432}});
+  c.body = "{\n^bb0(" + arguments + "):\n" + lines + "  dit.yield " + names + " : " + types + "\n}";
+  return c;
+}
+
+CudaCase convolution(const std::string &element, int64_t channels, int64_t groups) {
+  return {.family = "conv",
+          .config = "strides = array<i64: 1, 1>, padding_low = array<i64: 1, 1>, padding_high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, has_bias = "
+                    "true, groups = " +
+                    std::to_string(groups) + " : i64",
+          .args = {{element, {1, channels, 64, 64}}, {element, {channels, channels / groups, 3, 3}}, {element, {channels}}, {element, {1, channels, 64, 64}}},
+          .reference = ""};
+}
+
+std::vector<Unit> units() {
+  std::vector<Unit> all;
+  for (int64_t dim : {40, 64, 72, 96, 128, 192, 256})
+    all.push_back({"mma_" + std::to_string(dim), emitAttention, attention("bf16", dim, "")});
+  for (const char *mask : {"i1", "f32"})
+    for (int64_t dim : {64, 128})
+      all.push_back({std::string("mma_mask_") + mask + std::to_string(dim), emitAttention, attention("f16", dim, mask)});
+  all.push_back({"mma_short", emitAttention, attention("bf16", 128, "", 64)});
+  for (int64_t dim : {64, 72, 128, 256, 512})
+    all.push_back({"simt_" + std::to_string(dim), emitAttention, attention("f32", dim, "i1")});
+  all.push_back({"simt_f64", emitAttention, attention("f64", 64, "")});
+  for (int64_t rows : {1, 2, 8, 16})
+    all.push_back({"gemv_" + std::to_string(rows), emitGemv, modulations(95, rows, true)});
+  all.push_back({"gemv_along_n", emitGemv, modulations(1, 2, false)});
+  all.push_back({"conv", emitConv, convolution("bf16", 320, 1)});
+  all.push_back({"conv_depthwise", emitConv, convolution("f32", 256, 256)});
+  all.push_back(
+      {"matmul_i64", emitMatmul, {.family = "matmul", .config = "", .args = {{"i64", {70, 19}}, {"i64", {19, 67}}, {"i64", {70, 67}}}, .reference = ""}});
+  all.push_back(
+      {"matmul_f32", emitMatmul, {.family = "matmul", .config = "", .args = {{"f32", {512, 512}}, {"f32", {512, 512}}, {"f32", {512, 512}}}, .reference = ""}});
+  all.push_back(
+      {"sort",
+       emitSort,
+       {.family = "sort", .config = "axis = 1 : i64", .args = {{"f32", {2, 600}}, {"f32", {2, 600}}, {"i64", {2, 600}}}, .reference = "", .outputs = 2}});
+  all.push_back({"sort_rank",
+                 emitSort,
+                 {.family = "sort", .config = "axis = 0 : i64", .args = {{"bf16", {9000}}, {"bf16", {9000}}, {"i64", {9000}}}, .reference = "", .outputs = 2}});
+  all.push_back(
+      {"scan", emitScan, {.family = "scan", .config = "axis = 0 : i64, kind = \"sum\"", .args = {{"i1", {90, 7}}, {"i64", {90, 7}}}, .reference = ""}});
+  all.push_back({"arg_reduce",
+                 emitArgReduce,
+                 {.family = "arg_reduce", .config = "axis = 0 : i64, kind = \"max\"", .args = {{"f16", {90, 7}}, {"i64", {1, 7}}}, .reference = ""}});
+  all.push_back(
+      {"scatter",
+       emitScatter,
+       {.family = "scatter", .config = "add = true", .args = {{"bf16", {64, 640}}, {"i64", {77}}, {"bf16", {77, 640}}, {"bf16", {64, 640}}}, .reference = ""}});
+  return all;
+}
+
+class CudaFamilyUnit : public testing::TestWithParam<std::string> {};
+
+} // namespace
+
+TEST_P(CudaFamilyUnit, CompilesWithoutSpills) {
+  std::string whyNot, arch = GetParam();
+  if (!Nvrtc::available(&whyNot))
+    GTEST_SKIP() << whyNot;
+  auto headers = templateHeaders();
+  for (const Unit &u : units()) {
+    CudaFamilies families(u.emitter, arch);
+    ASSERT_TRUE(families.emit(u.kernel)) << families.messages;
+    CudaBinary binary = Nvrtc::get().compile({u.name, families.unit.text, headers, arch, {"--ptxas-options=-v"}});
+    EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
+    EXPECT_EQ(numberBefore(binary.log, "bytes spill stores"), 0) << u.name << " for " << arch;
+    EXPECT_LE(families.unit.launch.sharedBytes, arch == "sm_80" ? 163u << 10 : arch == "sm_90a" ? 227u << 10 : 99u << 10) << u.name;
+    if (std::getenv("DITC_SHOW_REGISTERS"))
+      std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads\n", u.name.c_str(), arch.c_str(), numberBefore(binary.log, "registers"),
+                  numberBefore(binary.log, "bytes spill stores"), families.unit.launch.sharedBytes, families.unit.launch.threads);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Archs, CudaFamilyUnit, testing::Values("sm_80", "sm_90a", "sm_120a"));

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rowwise kernels against the reference evaluator: sizes, types, layouts, scalar operations, random bodies.
+#include "tests/unit/RandomRowwise.h"
+#include "tests/unit/RowwiseBodies.h"
+#include "tests/unit/RowwiseHarness.h"
+
+#include <gtest/gtest.h>
+
+using namespace ditc::test;
+
+namespace {
+
+void expectRight(const std::string &function, const RowwiseOptions &options = {}) {
+  RowwiseOutcome outcome = runRowwise(function, options);
+  EXPECT_EQ(outcome.problem, "") << function << outcome.text;
+}
+
+RowwiseOptions exact() {
+  RowwiseOptions options;
+  options.keepRoundings = true;
+  return options;
+}
+
+//===-- Kernels of models ---------------------------------------------------------------------------===//
+
+TEST(RowwiseNumbers, Gelu) {
+  expectRight(gelu("33x33xf32"));
+  expectRight(gelu("64x96xbf16"));
+}
+
+TEST(RowwiseNumbers, ResidualNormModulate) {
+  expectRight(residualNormModulate("2x9x3072xbf16", "2x1x3072xbf16"));
+  expectRight(residualNormModulate("2x5x72xf32", "2x1x72xf32"));
+}
+
+TEST(RowwiseNumbers, NormAndRotaryIntoHeads) {
+  for (bool interleaved : {false, true})
+    expectRight(normAndRotary("2", "7", "24", interleaved), exact());
+}
+
+TEST(RowwiseNumbers, Softmax) {
+  expectRight(softmax("37x300xf32", "37x1xf32"));
+  expectRight(softmax("3x2000xf32", "3x1xf32"));
+}
+
+TEST(RowwiseNumbers, TwoStreams) { expectRight(twoStreams("1x50x1152xf32", "1x7x1152xf32")); }
+
+//===-- Sizes ---------------------------------------------------------------------------------------===//
+
+class RowwiseNorm : public testing::TestWithParam<int> {};
+
+TEST_P(RowwiseNorm, IsRight) {
+  std::string columns = std::to_string(GetParam());
+  expectRight(norm("layer", "5x" + columns + "xf32", columns + "xf32"));
+  expectRight(norm("rms", "300x" + columns + "xbf16", ""), exact());
+}
+
+INSTANTIATE_TEST_SUITE_P(Columns, RowwiseNorm, testing::Values(1, 2, 8, 33, 64, 72, 100, 128, 1152, 1536, 2000, 3072));
+
+TEST(RowwiseNumbers, RowsThatDoNotFitRegisters) {
+  expectRight(norm("layer", "2x17001xf32", "17001xf32"));
+  expectRight(norm("rms", "3x70000xf32", ""));
+}
+
+TEST(RowwiseNumbers, ReductionsOverAllSetsOfAxes) {
+  expectRight(reductionsOverAllAxes("f32"));
+  expectRight(reductionsOverAllAxes("i8"));
+}
+
+TEST(RowwiseNumbers, LongReductions) {
+  expectRight(reduction("mean", "[0]", "500x40xf32", "1x40xf32"));   // down the columns
+  expectRight(reduction("sum", "[0]", "30x8192xf32", "1x8192xf32")); // the same, one thread a column
+  expectRight(reduction("sum", "[0, 1]", "40x1000xi32", "1x1xi32"));
+  expectRight(reduction("min", "[0, 1]", "40x1001xf64", "1x1xf64"));
+}
+
+TEST(RowwiseNumbers, ReductionsOfNothing) {
+  expectRight(reduction("sum", "[1]", "4x0xf32", "4x1xf32"));
+  expectRight(reduction("max", "[1]", "4x0xf32", "4x1xf32"));
+  expectRight(reduction("mean", "[1]", "4x0xf32", "4x1xf32"));
+  expectRight(gelu("0x8xf32"));
+}
+
+TEST(RowwiseNumbers, ReductionsKeepNan) {
+  RowwiseOptions options;
+  options.special = true;
+  for (const char *kind : {"max", "min", "sum"})
+    expectRight(reduction(kind, "[1]", "50x9xf32", "50x1xf32"), options);
+}
+
+//===-- Types ---------------------------------------------------------------------------------------===//
+
+TEST(RowwiseNumbers, CopiesOfEveryType) {
+  RowwiseOptions options;
+  options.special = true;
+  expectRight(transposesOfAllTypes(), options);
+  options.scramble = true;
+  expectRight(transposesOfAllTypes(), options);
+}
+
+TEST(RowwiseNumbers, IntegersWrapInEveryType) {
+  RowwiseOptions options;
+  options.special = true;
+  std::string parameters, body, results, types;
+  for (std::string type : {"i64", "i32", "i16", "i8", "ui8"}) {
+    std::string tensor = "tensor<640x" + type + ">";
+    parameters += (parameters.empty() ? "%" : ", %") + type + ": " + tensor;
+    // The product, and whether its low bits are negative: values inside a body wrap too.
+    body += "  %p" + type + " = dit.map(%" + type + ") : (" + tensor + ") -> " + tensor + " {\n  ^bb0(%x: i64):\n    %y = arith.muli %x, %x : i64\n    dit.yield %y : i64\n  }\n" + "  %n" + type + " = dit.map(%p" +
+            type + ") : (" + tensor + ") -> tensor<640xi1> {\n  ^bb0(%x: i64):\n    %c = arith.constant 100 : i64\n    %y = arith.cmpi slt, %x, %c : i64\n    dit.yield %y : i1\n  }\n";
+    results += (results.empty() ? "%p" : ", %p") + type + ", %n" + type;
+    types += (types.empty() ? "" : ", ") + tensor + ", tensor<640xi1>";
+  }
+  expectRight("func.func @f(" + parameters + ") -> (" + types + ") {\n" + body + "  return " + results + " : " + types + "\n}", options);
+}
+
+TEST(RowwiseNumbers, ConstantTables) {
+  expectRight("func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x3xbf16>) {\n"
+              "  %t = dit.constant dense<[[1.0, 2.0, -3.5, 4.0, 1.0e-3, 7.0]]> : tensor<1x6xf32>\n"
+              "  %b = dit.constant dense<[[1.0, 2.0, -3.5], [0x7F80, 0.5, 7.0]]> : tensor<2x3xbf16>\n"
+              "  %0 = dit.map(%a, %t) : (tensor<4x6xf32>, tensor<1x6xf32>) -> tensor<4x6xf32> {\n  ^bb0(%x: f32, %y: f32):\n    %z = arith.mulf %x, %y : f32\n    dit.yield %z : f32\n  }\n"
+              "  return %0, %b : tensor<4x6xf32>, tensor<2x3xbf16>\n}");
+}
+
+//===-- Scalar operations ---------------------------------------------------------------------------===//
+
+void expectScalars(const std::string &lines) {
+  RowwiseOptions options;
+  options.special = true;
+  expectRight(scalarOperations(lines), options);
+}
+
+/// The same operations in both precisions.
+std::string inBoth(const std::vector<std::string> &ops, int operands, const char *result = nullptr) {
+  std::string lines;
+  for (const std::string &op : ops)
+    for (std::string type : {"f32", "f64"}) {
+      lines += (lines.empty() ? "" : "\n") + op + "|" + type;
+      for (int i = 1; i < operands; ++i)
+        lines += "," + type;
+      lines += "|" + (result ? std::string(result) : type);
+    }
+  return lines;
+}
+
+TEST(RowwiseScalars, Arithmetic) {
+  expectScalars(inBoth({"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.remf", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "math.copysign"}, 2));
+  expectScalars(inBoth({"arith.negf", "math.absf", "math.sqrt", "math.rsqrt", "math.floor", "math.ceil", "math.trunc", "math.round", "math.roundeven"}, 1));
+  expectScalars("math.fma|f32,f32,f32|f32\nmath.fma|f64,f64,f64|f64\nmath.clampf %a0 to [%a1, %a2] : f32|f32,f32,f32|f32\narith.select %a0, %a1, %a2 : f32|i1,f32,f32|f32");
+}
+
+TEST(RowwiseScalars, Functions) {
+  expectScalars(inBoth({"math.exp", "math.exp2", "math.expm1", "math.log", "math.log2", "math.log10", "math.log1p", "math.tanh", "math.erf", "math.erfc", "math.cbrt", "math.atan", "math.sinh", "math.cosh"}, 1));
+  expectScalars(inBoth({"math.asin", "math.acos", "math.asinh", "math.acosh", "math.atanh", "math.sin", "math.cos", "math.tan"}, 1));
+  expectScalars(inBoth({"math.atan2", "math.powf"}, 2));
+}
+
+TEST(RowwiseScalars, Questions) {
+  std::string lines;
+  for (std::string predicate : {"oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule", "une", "uno"})
+    lines += "arith.cmpf " + predicate + ", $ : f32|f32,f32|i1\n";
+  for (std::string predicate : {"eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"})
+    lines += "arith.cmpi " + predicate + ", $ : i64|i64,i64|i1\narith.cmpi " + predicate + ", $ : i1|i1,i1|i1\n";
+  for (std::string op : {"math.isnan", "math.isinf", "math.isfinite", "math.isnormal"})
+    lines += op + " $ : f32|f32|i1\n" + op + " $ : f64|f64|i1\n";
+  lines.pop_back();
+  expectScalars(lines);
+}
+
+TEST(RowwiseScalars, Integers) {
+  std::string lines;
+  for (std::string op : {"addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "andi", "ori", "xori", "shli", "shrsi", "shrui", "maxsi", "minsi", "maxui", "minui"})
+    lines += "arith." + op + "|i64,i64|i64\n";
+  for (std::string op : {"addi", "subi", "muli", "andi", "ori", "xori", "maxsi", "minsi", "maxui", "minui"})
+    lines += "arith." + op + "|i1,i1|i1\n";
+  expectScalars(lines + "math.ipowi|i64,i64|i64\nmath.absi|i64|i64");
+}
+
+TEST(RowwiseScalars, Conversions) {
+  expectScalars("arith.extf $ : f32 to f64|f32|f64\narith.truncf $ : f64 to f32|f64|f32\narith.sitofp $ : i64 to f32|i64|f32\narith.sitofp $ : i64 to f64|i64|f64\n"
+                "arith.uitofp $ : i64 to f32|i64|f32\narith.fptosi $ : f32 to i64|f32|i64\narith.fptosi $ : f64 to i64|f64|i64\narith.fptoui $ : f32 to i64|f32|i64\n"
+                "arith.extui $ : i1 to i64|i1|i64\narith.extsi $ : i1 to i64|i1|i64\narith.trunci $ : i64 to i1|i64|i1\narith.sitofp $ : i1 to f32|i1|f32\n"
+                "arith.uitofp $ : i1 to f32|i1|f32\narith.bitcast $ : f64 to i64|f64|i64\narith.bitcast $ : i64 to f64|i64|f64\nmath.fpowi $ : f32, i64|f32,i64|f32");
+}
+
+TEST(RowwiseScalars, RoundingsThatAMapSpellsOut) {
+  for (std::string narrow : {"bf16", "f16"})
+    expectRight("func.func @f(%a: tensor<700xf32>) -> tensor<700xf32> {\n  %0 = dit.map(%a) : (tensor<700xf32>) -> tensor<700xf32> {\n  ^bb0(%x: f32):\n    %y = arith.truncf %x : f32 to " + narrow +
+                "\n    %z = arith.extf %y : " + narrow + " to f32\n    dit.yield %z : f32\n  }\n  return %0 : tensor<700xf32>\n}");
+}
+
+//===-- Random bodies -------------------------------------------------------------------------------===//
+
+class RandomBodies : public testing::TestWithParam<int> {};
+
+TEST_P(RandomBodies, AreRight) {
+  for (uint32_t seed = 3 * GetParam(); seed < 3u * GetParam() + 3; ++seed) {
+    RandomBody body = randomRowwise(seed);
+    RowwiseOptions options = exact();
+    options.seed = seed;
+    options.scramble = seed % 2;
+    options.tolerance = body.hasSmallFloats ? 0.06 : 0;
+    expectRight(body.function, options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomBodies, testing::Range(0, 16));
+
+} // namespace
