@@ -246,6 +246,7 @@ private:
       kernels[target] = ModuleOp::create(UnknownLoc::get(&context));
     std::set<std::string> constants;
     std::optional<Plan> firstPlan;
+    std::vector<Plan> plans;
     auto storeConstant = [&](std::span<const uint8_t> bytes) {
       std::string name = "constants/" + hashHex(bytes);
       if (constants.insert(name).second)
@@ -272,6 +273,7 @@ private:
             if (buffer.space == Space::Weight)
               core.weightNames.insert(buffer.name);
           report.addPlan(target, *module, plan);
+          plans.push_back(std::move(plan));
           takeKernels(*module, *kernels[target]);
         }
       }
@@ -282,7 +284,7 @@ private:
       else
         emitHostKernels(*kernels[target], core);
     }
-    describeModel(core.manifest, *firstPlan);
+    describeModel(core.manifest, *firstPlan, plans);
     core.add("report.json", jsonText(report.toJson()) + "\n");
     return core;
   }
@@ -388,7 +390,22 @@ private:
     return result;
   }
 
-  void describeModel(Manifest &manifest, const Plan &firstPlan) const {
+  /// Static exports of several sizes: a dimension that differs is told by its sizes.
+  static void joinSizes(std::vector<ManifestPort> &ports, const std::vector<PortDesc> &other) {
+    for (size_t i = 0; i < ports.size(); ++i)
+      for (size_t d = 0; d < ports[i].shape.size() && d < other[i].shape.size(); ++d) {
+        ManifestDim &size = ports[i].shape[d];
+        std::string here = std::to_string(other[i].shape[d]);
+        if (const int64_t *number = std::get_if<int64_t>(&size)) {
+          if (*number != other[i].shape[d])
+            size = fmt::format("{}|{}", *number, here);
+        } else if (std::string &text = std::get<std::string>(size); text.find('|') != std::string::npos && !llvm::is_contained(llvm::split(text, '|'), here)) {
+          text += "|" + here;
+        }
+      }
+  }
+
+  void describeModel(Manifest &manifest, const Plan &firstPlan, const std::vector<Plan> &plans) const {
     const Model &model = models.front();
     manifest.producer = fmt::format("ditc {}", kVersion);
     manifest.modelName = fs::path(model.archive.path()).stem().string();
@@ -408,6 +425,10 @@ private:
       manifest.inputs.push_back(describePort(port, model.program, inputNames[port.name]));
     for (const PortDesc &port : firstPlan.outputs)
       manifest.outputs.push_back(describePort(port, model.program, outputNames[port.name]));
+    for (const Plan &plan : plans) {
+      joinSizes(manifest.inputs, plan.inputs);
+      joinSizes(manifest.outputs, plan.outputs);
+    }
     for (const auto &[name, tensor] : pinned)
       manifest.pinned.push_back(name);
   }

@@ -314,21 +314,32 @@ private:
         forEachReadingKernel(result, views, [&](Operation *reader, const Path &path) {
           Id other = graph.clusterOf(reader);
           if (other != id && told.insert({result, other}).second)
-            emitMissed(id, result, other, reader, whyApart(id, reader, path), dit::tensorBytes(cast<RankedTensorType>(result.getType())), "reads");
+            emitMissed({id, result, other, reader, dit::tensorBytes(cast<RankedTensorType>(result.getType())), "reads"}, whyApart(id, reader, path));
         });
     }
     for (const Strangers &pair : strangers)
       if (graph.cluster(pair.first).kernel && graph.cluster(pair.second).kernel) // not merged elsewhere, nor made free
-        emitMissed(pair.first, graph.cluster(pair.first).anchors.front()->getResult(0), pair.second, graph.cluster(pair.second).anchors.front(), pair.verdict, 0, "beside");
+        emitMissed({pair.first, graph.cluster(pair.first).anchors.front()->getResult(0), pair.second, graph.cluster(pair.second).anchors.front(), 0, "beside"},
+                   pair.verdict);
   }
 
-  /// `relation`: the reader "reads" the value, or could run "beside" the kernel that makes it.
-  void emitMissed(Id id, Value value, Id other, Operation *reader, const Verdict &verdict, int64_t bytes, StringRef relation) const {
+  /// Two kernels that stay apart.
+  struct Pair {
+    Id first;
+    Value value;
+    Id second;
+    Operation *reader;
+    int64_t bytes;
+    StringRef relation; ///< the reader "reads" the value, or could run "beside" the kernel that makes it
+  };
+
+  void emitMissed(const Pair &pair, const Verdict &verdict) const {
     std::string operand = verdict.operand ? pathOf(verdict.operand.getLoc()) : "";
-    remark::missed(reader->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
-        << remark::reason("{0}", StringRef(nameOf(verdict.reason))) << remark::metric("Kernel", graph.cluster(id).kernel->family()) << remark::metric("Producer", pathOf(value.getLoc()))
-        << remark::metric("Reader", pathOf(reader->getLoc())) << remark::metric("ReaderKernel", graph.cluster(other).kernel->family()) << remark::metric("Operand", operand)
-        << remark::metric("Relation", relation) << remark::metric("Bytes", bytes);
+    remark::missed(pair.reader->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
+        << remark::reason("{0}", StringRef(nameOf(verdict.reason))) << remark::metric("Kernel", familyOf(pair.first))
+        << remark::metric("Producer", pathOf(pair.value.getLoc())) << remark::metric("Reader", pathOf(pair.reader->getLoc()))
+        << remark::metric("ReaderKernel", familyOf(pair.second)) << remark::metric("Operand", operand) << remark::metric("Relation", pair.relation)
+        << remark::metric("Bytes", pair.bytes);
   }
 
   void emitPassed(Id id) const {
@@ -341,8 +352,8 @@ private:
         if (!dit::isViewOp(op) && !readOutside(result, id))
           saved += 2 * dit::tensorBytes(cast<RankedTensorType>(result.getType()));
     remark::passed(cluster.anchors.front()->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
-        << remark::metric("Kernel", cluster.kernel->family()) << remark::metric("Anchor", pathOf(cluster.anchors.front()->getLoc())) << remark::metric("Ops", cluster.ops.size())
-        << remark::metric("BytesSaved", saved);
+        << remark::metric("Kernel", familyOf(id)) << remark::metric("Anchor", pathOf(cluster.anchors.front()->getLoc()))
+        << remark::metric("Ops", cluster.ops.size()) << remark::metric("BytesSaved", saved);
   }
 
   /// Kernels of equal code that were not allowed to be one launch.

@@ -66,18 +66,69 @@ public:
   Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels) {}
 
   void run() {
-    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
-      if (kernels.takes(fusion))
-        continue;
-      if (fusion.getFamily() == "gemm")
-        joinProducts(fusion);
-      if (!kernels.takes(fusion))
-        split(fusion);
-    }
+    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>()))
+      legalize(fusion);
     wrapSingles();
   }
 
 private:
+  void legalize(dit::FusionOp fusion) {
+    if (kernels.takes(fusion))
+      return;
+    if (fusion.getFamily() == "gemm") {
+      if (SmallVector<dit::FusionOp> parts = separate(fusion); !parts.empty()) {
+        for (dit::FusionOp part : parts)
+          legalize(part);
+        return;
+      }
+      joinProducts(fusion);
+    }
+    if (!kernels.takes(fusion))
+      split(fusion);
+  }
+
+  //===-- Products of several inputs --------------------------------------------------------------===//
+
+  /// Streams of one launch (image and text tokens) as launches of their own; empty when there is one stream, or when an
+  /// operation needs two of them.
+  SmallVector<dit::FusionOp> separate(dit::FusionOp fusion) {
+    llvm::MapVector<Value, SmallVector<Operation *>> streams; // left side -> operations, in order
+    llvm::DenseMap<Operation *, Value> streamOf;
+    Block &body = fusion.getBodyBlock();
+    for (Operation &op : body.without_terminator()) {
+      Value stream = isa<dit::MatmulOp>(op) ? op.getOperand(0) : Value();
+      for (Value operand : op.getOperands())
+        if (Value other = operand.getDefiningOp() ? streamOf.lookup(operand.getDefiningOp()) : Value()) {
+          if (stream && stream != other)
+            return {};
+          stream = other;
+        }
+      if (stream) {
+        streamOf[&op] = stream;
+        streams[stream].push_back(&op);
+      }
+    }
+    if (streams.size() < 2)
+      return {};
+    for (auto &[stream, ops] : streams) // a left side in two ranges
+      if (auto concat = stream.getDefiningOp<dit::ConcatOp>(); concat && concat->hasOneUse())
+        ops.insert(ops.begin(), concat);
+    SmallVector<SmallVector<Operation *>> lists = llvm::map_to_vector(streams, [](auto &entry) { return entry.second; });
+    inlineFusion(fusion);
+    SmallVector<dit::FusionOp> parts;
+    for (ArrayRef<Operation *> all : lists) {
+      llvm::SmallPtrSet<Operation *, 16> members(all.begin(), all.end());
+      SmallVector<Value> results;
+      for (Operation *op : all)
+        for (Value result : op->getResults())
+          if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
+            results.push_back(result);
+      b.setInsertionPointAfter(all.back());
+      parts.push_back(makeFusion(b, "gemm", all, results));
+    }
+    return parts;
+  }
+
   //===-- Products of one input -------------------------------------------------------------------===//
 
   /// Two products can be columns of one: equal left sides and spelling (transposed right side 1, bias 2).

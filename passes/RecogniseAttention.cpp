@@ -89,14 +89,16 @@ private:
   bool replace(Value query, Value key, Value value) {
     // f32 copies of narrow operands: products of narrow numbers are exact in f32.
     Value narrow[3] = {withoutWidening(query, kMaxDepth), withoutWidening(key, kMaxDepth), withoutWidening(value, kMaxDepth)};
-    auto sameType = [](Value x, Value y, Value z) { return tensorType(x).getElementType() == tensorType(y).getElementType() && tensorType(y).getElementType() == tensorType(z).getElementType(); };
+    auto elementOf = [](Value x) { return tensorType(x).getElementType(); };
+    auto sameType = [&](Value x, Value y, Value z) { return elementOf(x) == elementOf(y) && elementOf(y) == elementOf(z); };
     if (sameType(narrow[0], narrow[1], narrow[2]))
       query = narrow[0], key = narrow[1], value = narrow[2];
     else if (!sameType(query, key, value))
       return false;
     SmallVector<int64_t> shape(shapeOf(query));
     shape.back() = shapeOf(value).back();
-    auto attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask, b.getF64FloatAttr(scale * softmax.scale), UnitAttr());
+    auto attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask,
+                                              b.getF64FloatAttr(scale * softmax.scale), UnitAttr());
     last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention.getResult(), last.getType().getShape()));
     last.erase();
     return true;
@@ -108,7 +110,7 @@ private:
   bool chooseHeads() {
     ArrayRef<int64_t> shape = softmax.scores.getType().getShape();
     batchShape = SmallVector<int64_t>(shape.drop_back(2));
-    if (last.getType().getShape().drop_back(2) != shape.drop_back(2) && ShapedType::getNumElements(last.getType().getShape().drop_back(2)) != ShapedType::getNumElements(batchShape))
+    if (ShapedType::getNumElements(last.getType().getShape().drop_back(2)) != ShapedType::getNumElements(batchShape))
       return false;
     int64_t all = ShapedType::getNumElements(batchShape);
     heads = batchShape.empty() ? 1 : batchShape.back();
@@ -128,7 +130,9 @@ private:
 
   /// The heads of a value that a view takes from or brings to four dimensions, of which the last two stay.
   static std::optional<int64_t> headsApart(Value value) {
-    auto matches = [&](Value other) { return shapeOf(other).size() == 4 && shapeOf(value).size() == 3 && shapeOf(other).take_back(2) == shapeOf(value).take_back(2); };
+    auto matches = [&](Value other) {
+      return shapeOf(other).size() == 4 && shapeOf(value).size() == 3 && shapeOf(other).take_back(2) == shapeOf(value).take_back(2);
+    };
     if (auto view = value.getDefiningOp<dit::ViewOp>(); view && matches(view.getInput()))
       return shapeOf(view.getInput())[1];
     for (Operation *user : value.getUsers())

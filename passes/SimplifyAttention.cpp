@@ -53,7 +53,7 @@ std::optional<Repeated> repeatedByExpand(OpBuilder &b, Value value, int64_t axis
     return std::nullopt;
   ArrayRef<int64_t> from = shapeOf(expand.getInput()), wide = expand.getType().getShape(), whole = shapeOf(value);
   bool splits = wide.take_front(axis) == whole.take_front(axis) && wide.drop_front(axis + 2) == whole.drop_front(axis + 1);
-  bool repeats = from[axis] == wide[axis] && from[axis + 1] == 1 && from.take_front(axis) == wide.take_front(axis) && from.drop_front(axis + 2) == wide.drop_front(axis + 2);
+  bool repeats = from[axis + 1] == 1 && from.take_front(axis + 1) == wide.take_front(axis + 1) && from.drop_front(axis + 2) == wide.drop_front(axis + 2);
   if (!splits || !repeats)
     return std::nullopt;
   SmallVector<int64_t> shape(whole);

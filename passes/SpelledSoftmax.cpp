@@ -35,7 +35,8 @@ Value SpelledSoftmax::maskFor(OpBuilder &b, Value tensor) const {
   Value isSet = body->addArgument(b.getI1Type(), tensor.getLoc());
   Value result;
   if (hidden) {
-    Value low = arith::ConstantOp::create(b, tensor.getLoc(), b.getF32FloatAttr(*hidden)), zero = arith::ConstantOp::create(b, tensor.getLoc(), b.getF32FloatAttr(0));
+    Value low = arith::ConstantOp::create(b, tensor.getLoc(), b.getF32FloatAttr(*hidden));
+    Value zero = arith::ConstantOp::create(b, tensor.getLoc(), b.getF32FloatAttr(0));
     result = arith::SelectOp::create(b, tensor.getLoc(), isSet, hides ? low : zero, hides ? zero : low);
   } else {
     Value one = arith::ConstantOp::create(b, tensor.getLoc(), b.getBoolAttr(true));
@@ -64,8 +65,8 @@ private:
     while (value.hasOneUse()) {
       Value source = behindBatchView(value);
       auto map = source.getDefiningOp<dit::MapOp>();
-      bool isCast = map && map.isIdentity() && isa<FloatType>(tensorType(map.getInputs()[0]).getElementType()) && tensorType(map.getInputs()[0]).getShape() == map.getType().getShape();
-      if (isCast && !keepRoundings)
+      auto from = map && map.isIdentity() ? tensorType(map.getInputs()[0]) : RankedTensorType();
+      if (from && isa<FloatType>(from.getElementType()) && from.getShape() == map.getType().getShape() && !keepRoundings)
         source = map.getInputs()[0];
       if (source == value)
         return Term(value, keepRoundings);
@@ -135,9 +136,9 @@ private:
       if (source != term.tensor())
         return readLogits(Term(source, keepRoundings));
       auto product = term.leaf<dit::MatmulOp>();
-      bool fits = product && !product.getBias() && staysWide(product.getResult(), keepRoundings) && tensorType(product.getRhs()).getRank() == product.getType().getRank();
       result.scores = product;
-      return fits;
+      return product && !product.getBias() && staysWide(product.getResult(), keepRoundings) &&
+             tensorType(product.getRhs()).getRank() == product.getType().getRank();
     }
     if (term.is<arith::AddFOp>() && term.operand(1).constant() == 0.0)
       return readLogits(term.operand(0)); // a mask of zeros, folded

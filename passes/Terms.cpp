@@ -11,7 +11,8 @@ static Type elementOf(Value tensor) { return cast<RankedTensorType>(tensor.getTy
 
 static bool isWidening(dit::MapOp map) {
   Type from = elementOf(map.getInputs()[0]), to = map.getType().getElementType();
-  return isa<FloatType>(from) && isa<FloatType>(to) && to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth() && dit::computeType(from) == dit::computeType(to);
+  bool grows = isa<FloatType>(from) && isa<FloatType>(to) && to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth();
+  return grows && dit::computeType(from) == dit::computeType(to);
 }
 
 Term::Term(Value tensor, bool keepRoundings) : keepRoundings(keepRoundings) { resolve(tensor); }

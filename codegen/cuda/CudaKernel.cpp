@@ -7,9 +7,7 @@ using namespace mlir;
 
 namespace ditc {
 
-void CudaUnit::addPointer(uint32_t arg) {
-  parameters.push_back({std::vector<uint8_t>(sizeof(uint64_t)), {{0, cuda::PointerPatch{arg, 0}}}});
-}
+void CudaUnit::addPointer(uint32_t arg) { parameters.push_back({std::vector<uint8_t>(sizeof(uint64_t)), {{0, cuda::PointerPatch{arg, 0}}}}); }
 
 std::string cudaTypeName(Type type) {
   if (type.isBF16())
@@ -22,11 +20,16 @@ std::string cudaTypeName(Type type) {
     return "double";
   auto integer = cast<IntegerType>(type);
   switch (integer.getWidth()) {
-  case 64: return "long long";
-  case 32: return "int";
-  case 16: return "short";
-  case 8: return integer.isUnsigned() ? "unsigned char" : "signed char";
-  default: return "bool";
+  case 64:
+    return "long long";
+  case 32:
+    return "int";
+  case 16:
+    return "short";
+  case 8:
+    return integer.isUnsigned() ? "unsigned char" : "signed char";
+  default:
+    return "bool";
   }
 }
 

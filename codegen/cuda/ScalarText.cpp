@@ -30,7 +30,8 @@ std::string scalarLiteral(double value, bool isDouble) {
   if (std::isinf(value))
     return value < 0 ? "-infinity()" : "infinity()";
   char digits[40];
-  auto [end, error] = isDouble ? std::to_chars(digits, digits + sizeof digits, value) : std::to_chars(digits, digits + sizeof digits, static_cast<float>(value));
+  auto [end, error] =
+      isDouble ? std::to_chars(digits, digits + sizeof digits, value) : std::to_chars(digits, digits + sizeof digits, static_cast<float>(value));
   std::string text(digits, end);
   if (text.find_first_of(".e") == std::string::npos)
     text += ".0";
@@ -175,22 +176,38 @@ Spelling compareFloats(arith::CmpFPredicate predicate) {
   using P = arith::CmpFPredicate;
   auto compare = [](const char *text) { return Spelling{text, Compare, Additive, Additive}; };
   switch (predicate) {
-  case P::OEQ: return compare("$0 == $1");
-  case P::OGT: return compare("$0 > $1");
-  case P::OGE: return compare("$0 >= $1");
-  case P::OLT: return compare("$0 < $1");
-  case P::OLE: return compare("$0 <= $1");
-  case P::UNE: return compare("$0 != $1");
-  case P::ONE: return {"$0 < $1 || $0 > $1", Loose, Tight, Tight};
-  case P::ORD: return logical("!isNan($0) && !isNan($1)");
-  case P::UEQ: return call("!($0 < $1 || $0 > $1)");
-  case P::UGT: return call("!($0 <= $1)");
-  case P::UGE: return call("!($0 < $1)");
-  case P::ULT: return call("!($0 >= $1)");
-  case P::ULE: return call("!($0 > $1)");
-  case P::UNO: return {"isNan($0) || isNan($1)", Loose, Tight, Tight};
-  case P::AlwaysTrue: return call("true");
-  default: return call("false");
+  case P::OEQ:
+    return compare("$0 == $1");
+  case P::OGT:
+    return compare("$0 > $1");
+  case P::OGE:
+    return compare("$0 >= $1");
+  case P::OLT:
+    return compare("$0 < $1");
+  case P::OLE:
+    return compare("$0 <= $1");
+  case P::UNE:
+    return compare("$0 != $1");
+  case P::ONE:
+    return {"$0 < $1 || $0 > $1", Loose, Tight, Tight};
+  case P::ORD:
+    return logical("!isNan($0) && !isNan($1)");
+  case P::UEQ:
+    return call("!($0 < $1 || $0 > $1)");
+  case P::UGT:
+    return call("!($0 <= $1)");
+  case P::UGE:
+    return call("!($0 < $1)");
+  case P::ULT:
+    return call("!($0 >= $1)");
+  case P::ULE:
+    return call("!($0 > $1)");
+  case P::UNO:
+    return {"isNan($0) || isNan($1)", Loose, Tight, Tight};
+  case P::AlwaysTrue:
+    return call("true");
+  default:
+    return call("false");
   }
 }
 
@@ -199,16 +216,26 @@ Spelling compareIntegers(arith::CmpIPredicate predicate, bool isBool) {
   using P = arith::CmpIPredicate;
   auto compare = [](const char *text) { return Spelling{text, Compare, Additive, Additive}; };
   switch (predicate) {
-  case P::eq: return compare("$0 == $1");
-  case P::ne: return compare("$0 != $1");
-  case P::slt: return compare(isBool ? "$0 > $1" : "$0 < $1");
-  case P::sle: return compare(isBool ? "$0 >= $1" : "$0 <= $1");
-  case P::sgt: return compare(isBool ? "$0 < $1" : "$0 > $1");
-  case P::sge: return compare(isBool ? "$0 <= $1" : "$0 >= $1");
-  case P::ult: return isBool ? compare("$0 < $1") : call("belowUnsigned($0, $1)");
-  case P::ule: return isBool ? compare("$0 <= $1") : call("!belowUnsigned($1, $0)");
-  case P::ugt: return isBool ? compare("$0 > $1") : call("belowUnsigned($1, $0)");
-  case P::uge: return isBool ? compare("$0 >= $1") : call("!belowUnsigned($0, $1)");
+  case P::eq:
+    return compare("$0 == $1");
+  case P::ne:
+    return compare("$0 != $1");
+  case P::slt:
+    return compare(isBool ? "$0 > $1" : "$0 < $1");
+  case P::sle:
+    return compare(isBool ? "$0 >= $1" : "$0 <= $1");
+  case P::sgt:
+    return compare(isBool ? "$0 < $1" : "$0 > $1");
+  case P::sge:
+    return compare(isBool ? "$0 <= $1" : "$0 >= $1");
+  case P::ult:
+    return isBool ? compare("$0 < $1") : call("belowUnsigned($0, $1)");
+  case P::ule:
+    return isBool ? compare("$0 <= $1") : call("!belowUnsigned($1, $0)");
+  case P::ugt:
+    return isBool ? compare("$0 > $1") : call("belowUnsigned($1, $0)");
+  case P::uge:
+    return isBool ? compare("$0 >= $1") : call("!belowUnsigned($0, $1)");
   }
   return {};
 }
@@ -220,10 +247,14 @@ std::string narrowTypeName(Type type, bool isUnsigned) {
   if (type.isF16())
     return "F16";
   switch (type.getIntOrFloatBitWidth()) {
-  case 8: return isUnsigned ? "unsigned char" : "signed char";
-  case 16: return isUnsigned ? "unsigned short" : "short";
-  case 32: return isUnsigned ? "unsigned" : "int";
-  default: return "";
+  case 8:
+    return isUnsigned ? "unsigned char" : "signed char";
+  case 16:
+    return isUnsigned ? "unsigned short" : "short";
+  case 32:
+    return isUnsigned ? "unsigned" : "int";
+  default:
+    return "";
   }
 }
 
@@ -368,7 +399,9 @@ private:
       giveName(result);
   }
 
-  static bool isName(StringRef text) { return llvm::all_of(text, [](char c) { return llvm::isAlnum(c); }) && !llvm::isDigit(text.front()); }
+  static bool isName(StringRef text) {
+    return llvm::all_of(text, [](char c) { return llvm::isAlnum(c); }) && !llvm::isDigit(text.front());
+  }
 
   void giveName(Value value) {
     Text &text = known[value];

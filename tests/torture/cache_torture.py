@@ -47,7 +47,9 @@ class Chaos(threading.Thread):
     def damage(self, path, other):
         try:
             size = path.stat().st_size
-            kind = self.random.choice(["flip", "cut", "extend", "zero", "swap", "empty", "remove"])
+            # A writer whose temporary file is taken away fails, as it must; damage it may not notice.
+            away = [] if ".tmp-" in path.name else ["swap", "remove"]
+            kind = self.random.choice(["flip", "cut", "extend", "zero", "empty"] + away)
             if kind == "remove":
                 path.unlink()
             elif kind == "swap":
@@ -97,8 +99,13 @@ class Slot(threading.Thread):
         return True
 
 
-def torture_workers(options, folder):
-    """Workers that know what each result must be; packages are compared at the end."""
+def torn(folder, expected):
+    """Packages that are not what they must be. A killed writer leaves the old file or none."""
+    return [path for path in folder.glob("*.dita") if not filecmp.cmp(path, expected / path.name, shallow=False)]
+
+
+def torture_workers(options, folder, bad):
+    """Workers that know what each result must be."""
     cache, expected = folder / "cache", folder / "expected"
     expected.mkdir()
     subprocess.run([options.worker, "expect", expected], check=True)
@@ -111,17 +118,14 @@ def torture_workers(options, folder):
             command = [options.worker, "work", cache, str(CACHE_BYTES), out, str(slot.index + 8 * options.seed), str(log.stat().st_size), str(options.rounds)]
             with open(log, "ab") as stdout:
                 slot.start_and_kill(command, None, stdout, options.kill_after)
+            bad.extend(torn(out, expected))
         slot.letters = log.read_text()
 
-    def wrong():
-        outs = [path for index in range(PROCESSES) for path in (folder / f"out{index}").iterdir()]
-        return [path for path in outs if not (expected / path.name).exists() or not filecmp.cmp(path, expected / path.name, shallow=False)]
-
-    return cache, work, wrong
+    return cache, work
 
 
-def torture_compiler(options, folder):
-    """The real compiler on a small model with a symbolic size; each package is compared when it is written."""
+def torture_compiler(options, folder, bad):
+    """The real compiler on a small model with a symbolic size."""
     cache, expected = folder / "cache", folder / "expected"
     expected.mkdir()
     environment = os.environ | {"DITC_CACHE_DIR": str(cache), "DITC_CACHE_MAX_BYTES": str(options.cache_bytes)}
@@ -131,29 +135,22 @@ def torture_compiler(options, folder):
 
     for size in VARIANTS:
         subprocess.run(command(size, expected / f"{size}.dita") + ["--no-cache"], check=True, stdout=subprocess.DEVNULL)
-    bad = []
 
     def work(slot):
         out, log = folder / f"out{slot.index}", folder / f"log{slot.index}"
         out.mkdir()
         while len(slot.letters) < options.rounds and not slot.failures:
-            size = slot.random.choice(VARIANTS)
-            package, ended = out / f"{size}.dita", False
+            size, ended = slot.random.choice(VARIANTS), False
             while not ended:
                 with open(log, "wb") as stdout:
-                    ended = slot.start_and_kill(command(size, package), environment, stdout, options.kill_after)
-                if package.exists() and not filecmp.cmp(package, expected / package.name, shallow=False):
-                    bad.append(package)
+                    ended = slot.start_and_kill(command(size, out / f"{size}.dita"), environment, stdout, options.kill_after)
+                bad.extend(torn(out, expected))
             if not slot.failures:
                 result = json.loads(log.read_text())
                 damaged = any("was damaged" in warning for warning in result["warnings"])
                 slot.letters += "h" if result["from_cache"] else "d" if damaged else "m"
 
-    def wrong():
-        outs = [path for index in range(PROCESSES) for path in (folder / f"out{index}").iterdir()]
-        return bad + [path for path in outs if path.suffix != ".dita"]  # temporary files of killed compilers
-
-    return cache, work, wrong
+    return cache, work
 
 
 def maintain(options, cache, action, *more):
@@ -214,7 +211,8 @@ def main():
 
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ditc-torture-"))
     try:
-        cache, work, wrong = (torture_workers if options.worker else torture_compiler)(options, folder)
+        bad = []
+        cache, work = (torture_workers if options.worker else torture_compiler)(options, folder, bad)
         begin = time.monotonic()
         slots = [Slot(index, options, work) for index in range(PROCESSES)]
         chaos = Chaos(cache, 0.01 if options.worker else 0.2, options.seed)
@@ -224,7 +222,8 @@ def main():
             slot.join()
         chaos.stopped.set()
         chaos.join()
-        problems = [f"wrong or torn package: {path}" for path in wrong()]
+        problems = [f"wrong or torn package: {path}" for path in bad]
+        problems += [f"left by a killed process: {path}" for path in folder.glob("out*/*") if path.suffix != ".dita"]
         problems += check_slots(slots, chaos)
         problems += check_cache(options, cache, CACHE_BYTES if options.worker else options.cache_bytes)
         print(f"{time.monotonic() - begin:.1f} s; {len(problems)} problems")

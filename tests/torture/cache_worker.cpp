@@ -2,7 +2,7 @@
 //
 // A compiler without the compiling, for cache_torture.py: per "compile" it asks the cache for a result, makes it when it
 // is not there, stores it, and writes a package with it. What a result must be follows from its number, so anything
-// else that comes out of the cache ends the process with status 3.
+// else that comes out of the cache ends the process with status 3, and a result that is not stored with status 1.
 //
 //   cache_worker expect FOLDER                             writes all packages without a cache
 //   cache_worker work CACHE LIMIT FOLDER SEED FIRST COUNT  compiles FIRST to COUNT; prints one letter for each: h(it), m(iss),
@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fmt/ranges.h>
 #include <random>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -66,11 +67,27 @@ char compile(Cache &cache, const std::string &folder, std::minstd_rand &random) 
   }
   if (!found) {
     FullDisk disk(fullDisk);
-    if (!cache.store(key, expected) && fullDisk)
+    if (!cache.store(key, expected)) {
       letter = 'f';
+      if (!fullDisk)
+        fail("a result was not stored: {}", fmt::join(cache.takeWarnings(), "; "));
+    }
   }
   writePackage(folder, number, found ? *found : expected);
   return letter;
+}
+
+int work(const std::vector<std::string> &arguments) {
+  auto number = [&](size_t i) { return std::strtoul(arguments[i].c_str(), nullptr, 10); };
+  for (unsigned long i = number(5); i < number(6); ++i) {
+    std::minstd_rand random(static_cast<unsigned>(number(4) * 100003 + i + 1));
+    random.discard(10);
+    Cache cache(arguments[1], number(2)); // as every process has its own
+    char letter = compile(cache, arguments[3], random);
+    if (write(STDOUT_FILENO, &letter, 1) != 1)
+      return 1;
+  }
+  return 0;
 }
 
 } // namespace
@@ -85,14 +102,10 @@ int main(int argc, char **argv) {
   }
   if (arguments.size() != 7 || arguments[0] != "work")
     return 2;
-  auto number = [&](size_t i) { return std::strtoul(arguments[i].c_str(), nullptr, 10); };
-  for (unsigned long i = number(5); i < number(6); ++i) {
-    std::minstd_rand random(static_cast<unsigned>(number(4) * 100003 + i + 1));
-    random.discard(10);
-    Cache cache(arguments[1], number(2)); // as every process has its own
-    char letter = compile(cache, arguments[3], random);
-    if (write(STDOUT_FILENO, &letter, 1) != 1)
-      return 1;
+  try {
+    return work(arguments);
+  } catch (const Error &error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
   }
-  return 0;
 }

@@ -144,8 +144,9 @@ void Generator::addMap(const Tensor &first) {
     if (isFloat(from) && !isFloat(work)) // see above
       continue;
     std::string other = castTo("%a" + std::to_string(i), from, work, code), name = "%m" + std::to_string(count++);
-    std::string op = isFloat(work) ? oneOf<std::string>({"arith.addf", "arith.mulf", "arith.subf", "arith.maximumf"}) : work == "i1" ? oneOf<std::string>({"arith.andi", "arith.xori"})
-                                                                                                                       : oneOf<std::string>({"arith.addi", "arith.muli", "arith.remsi", "arith.divsi"});
+    std::string op = isFloat(work)  ? oneOf<std::string>({"arith.addf", "arith.mulf", "arith.subf", "arith.maximumf"})
+                     : work == "i1" ? oneOf<std::string>({"arith.andi", "arith.xori"})
+                                    : oneOf<std::string>({"arith.addi", "arith.muli", "arith.remsi", "arith.divsi"});
     code += "    " + name + " = " + op + " " + value + ", " + other + " : " + work + "\n";
     value = name;
   }
@@ -170,7 +171,9 @@ void Generator::addMap(const Tensor &first) {
     value = castTo(value, work, computeType(element), code);
   }
   Tensor result{"", first.shape, element};
-  define(first.shape, element, "dit.map(" + names + ") : (" + types + ") -> " + typeOf(result) + " {\n  ^bb0(" + parameters + "):\n" + code + "    dit.yield " + value + " : " + computeType(element) + "\n  }");
+  define(first.shape, element,
+         "dit.map(" + names + ") : (" + types + ") -> " + typeOf(result) + " {\n  ^bb0(" + parameters + "):\n" + code + "    dit.yield " + value + " : " +
+             computeType(element) + "\n  }");
 }
 
 void Generator::addNorm(const Tensor &input) {
@@ -245,7 +248,8 @@ void Generator::addSlice(const Tensor &input) {
     shape.push_back(coin(70) ? most : 1 + below(most));
   }
   define(shape, input.element,
-         "dit.slice " + input.name + " offsets " + joined(offsets) + " steps " + joined(steps) + " : " + typeOf(input) + " -> " + typeOf({"", shape, input.element}));
+         "dit.slice " + input.name + " offsets " + joined(offsets) + " steps " + joined(steps) + " : " + typeOf(input) + " -> " +
+             typeOf({"", shape, input.element}));
 }
 
 void Generator::addConcat(const Tensor &input) {
@@ -284,7 +288,8 @@ void Generator::addPad(const Tensor &input) {
   }
   std::string value = input.element == "i1" ? "true" : (isFloat(input.element) ? "1.5 : " : "3 : ") + input.element;
   define(shape, input.element,
-         "dit.pad " + input.name + " low " + joined(low) + " high " + joined(high) + " value " + value + " : " + typeOf(input) + " -> " + typeOf({"", shape, input.element}));
+         "dit.pad " + input.name + " low " + joined(low) + " high " + joined(high) + " value " + value + " : " + typeOf(input) + " -> " +
+             typeOf({"", shape, input.element}));
 }
 
 void Generator::addExpand(const Tensor &input) {
@@ -303,7 +308,8 @@ void Generator::addGather(const Tensor &input) {
   shape.insert(shape.end(), input.shape.begin() + axis + 1, input.shape.end());
   if (shape.size() <= 6)
     define(shape, input.element,
-           "dit.gather " + input.name + "[" + indices.name + "] axis " + std::to_string(axis) + " : (" + typeOf(input) + ", " + typeOf(indices) + ") -> " + typeOf({"", shape, input.element}));
+           "dit.gather " + input.name + "[" + indices.name + "] axis " + std::to_string(axis) + " : (" + typeOf(input) + ", " + typeOf(indices) + ") -> " +
+               typeOf({"", shape, input.element}));
 }
 
 /// The halves of the last dimension turned against each other: apart, or interleaved.
@@ -321,21 +327,28 @@ void Generator::addRotary(const Tensor &input) {
   Shape zeros(one.size(), 0), ones(one.size(), 1), second = zeros;
   second[axis] = 1;
   auto slice = [&](const Shape &offsets) {
-    return define(one, input.element, "dit.slice " + split.name + " offsets " + joined(offsets) + " steps " + joined(ones) + " : " + typeOf(split) + " -> " + typeOf({"", one, input.element}));
+    return define(one, input.element,
+                  "dit.slice " + split.name + " offsets " + joined(offsets) + " steps " + joined(ones) + " : " + typeOf(split) + " -> " +
+                      typeOf({"", one, input.element}));
   };
   Tensor a = slice(zeros), b = slice(second);
   std::string work = computeType(input.element);
   Tensor turned = define(one, input.element,
-                         "dit.map(" + b.name + ") : (" + typeOf(b) + ") -> " + typeOf(b) + " {\n  ^bb0(%a0: " + work + "):\n    %n = arith.negf %a0 : " + work + "\n    dit.yield %n : " + work + "\n  }");
-  Tensor both = define(pairs, input.element, "dit.concat(" + turned.name + ", " + a.name + ") axis " + std::to_string(axis) + " : (" + typeOf(a) + ", " + typeOf(a) + ") -> " + typeOf(split));
+                         "dit.map(" + b.name + ") : (" + typeOf(b) + ") -> " + typeOf(b) + " {\n  ^bb0(%a0: " + work + "):\n    %n = arith.negf %a0 : " + work +
+                             "\n    dit.yield %n : " + work + "\n  }");
+  Tensor both =
+      define(pairs, input.element,
+             "dit.concat(" + turned.name + ", " + a.name + ") axis " + std::to_string(axis) + " : (" + typeOf(a) + ", " + typeOf(a) + ") -> " + typeOf(split));
   define(input.shape, input.element, "dit.view " + both.name + " : " + typeOf(both) + " -> " + typeOf(input));
 }
 
 void Generator::addOperation() {
   Tensor input = coin(60) ? values.back() : pickValue();
   using Add = void (Generator::*)(const Tensor &);
-  static const std::vector<Add> kOperations = {&Generator::addMap,     &Generator::addMap,   &Generator::addMap,    &Generator::addNorm, &Generator::addNorm,   &Generator::addReduce, &Generator::addView,
-                                               &Generator::addPermute, &Generator::addSlice, &Generator::addConcat, &Generator::addPad,  &Generator::addExpand, &Generator::addGather, &Generator::addRotary};
+  static const std::vector<Add> kOperations = {&Generator::addMap,    &Generator::addMap,    &Generator::addMap,  &Generator::addNorm,
+                                               &Generator::addNorm,   &Generator::addReduce, &Generator::addView, &Generator::addPermute,
+                                               &Generator::addSlice,  &Generator::addConcat, &Generator::addPad,  &Generator::addExpand,
+                                               &Generator::addGather, &Generator::addRotary};
   if (elements(input.shape) <= 20000)
     (this->*oneOf(kOperations))(input);
 }

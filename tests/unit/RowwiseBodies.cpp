@@ -75,11 +75,13 @@ static std::string rotation(bool interleaved) {
   %a = dit.slice %n offsets [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<$Xx128xbf16> -> tensor<$Xx64xbf16>
   %b = dit.slice %n offsets [0, 0, 0, 64] steps [1, 1, 1, 1] : tensor<$Xx128xbf16> -> tensor<$Xx64xbf16>)";
   for (auto [name, first, second, op] : {std::tuple("y", "%c", "%s", "subf"), std::tuple("z", "%s", "%c", "addf")})
-    text += std::string("\n  %") + name + " = dit.map(%a, " + first + ", %b, " + second + R"() : (tensor<$Xx64xbf16>, $C, tensor<$Xx64xbf16>, $C) -> tensor<$Xx64xbf16> {
+    text += std::string("\n  %") + name + " = dit.map(%a, " + first + ", %b, " + second +
+            R"() : (tensor<$Xx64xbf16>, $C, tensor<$Xx64xbf16>, $C) -> tensor<$Xx64xbf16> {
   ^bb0(%p: f32, %q: f32, %r: f32, %t: f32):
     %u = arith.mulf %p, %q : f32
     %v1 = arith.mulf %r, %t : f32
-    %w1 = arith.)" + op + " %u, %v1 : f32\n    dit.yield %w1 : f32\n  }";
+    %w1 = arith.)" +
+            op + " %u, %v1 : f32\n    dit.yield %w1 : f32\n  }";
   return text + (interleaved ? R"(
   %y1 = dit.view %y : tensor<$Xx64xbf16> -> tensor<$Xx64x1xbf16>
   %z1 = dit.view %z : tensor<$Xx64xbf16> -> tensor<$Xx64x1xbf16>
@@ -132,8 +134,8 @@ std::string softmax(const std::string &type, const std::string &reducedType) {
 
 std::string norm(const std::string &kind, const std::string &type, const std::string &columnsType) {
   bool affine = !columnsType.empty();
-  return withTypes("func.func @f(%a: $T" + std::string(affine ? ", %w: $R, %b: $R" : "") + ") -> $T {\n  %0 = dit.norm " + kind + " %a" + (affine ? " weight %w bias %b" : "") +
-                       " axes 1 eps 1.0e-5 : ($T" + (affine ? ", $R, $R" : "") + ") -> $T\n  return %0 : $T\n}",
+  return withTypes("func.func @f(%a: $T" + std::string(affine ? ", %w: $R, %b: $R" : "") + ") -> $T {\n  %0 = dit.norm " + kind + " %a" +
+                       (affine ? " weight %w bias %b" : "") + " axes 1 eps 1.0e-5 : ($T" + (affine ? ", $R, $R" : "") + ") -> $T\n  return %0 : $T\n}",
                    type, columnsType);
 }
 
@@ -189,7 +191,8 @@ std::string scalarOperations(const std::string &lines) {
     }
     bool isWhole = op.find_first_of("$%") != std::string::npos;
     std::string expression = isWhole ? replaced(op, "$", names) : op + " " + names + " : " + scalar;
-    body += "  " + name + " = dit.map(" + inputs + ") : (" + tensors + ") -> tensor<600x" + result + "> {\n  ^bb0(" + scalars + "):\n    %v = " + expression + "\n    dit.yield %v : " + result + "\n  }\n";
+    body += "  " + name + " = dit.map(" + inputs + ") : (" + tensors + ") -> tensor<600x" + result + "> {\n  ^bb0(" + scalars + "):\n    %v = " + expression +
+            "\n    dit.yield %v : " + result + "\n  }\n";
     results += (number ? ", " : "") + name;
     types += (number ? ", " : "") + ("tensor<600x" + result + ">");
   }

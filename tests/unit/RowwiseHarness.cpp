@@ -87,8 +87,8 @@ plan::KernelOp Case::makeKernel() {
     config.push_back({b.getStringAttr("alignments"), b.getDenseI64ArrayAttr(SmallVector<int64_t>(types.size(), 16))});
   if (options.keepRoundings)
     config.push_back({b.getStringAttr("keep_roundings"), b.getUnitAttr()});
-  auto kernel = plan::KernelOp::create(b, source.getLoc(), b.getStringAttr("rowwise_case"), b.getStringAttr("rowwise"), b.getArrayAttr(attrs), b.getI64IntegerAttr(type.getNumResults()),
-                                       b.getDictionaryAttr(config));
+  auto kernel = plan::KernelOp::create(b, source.getLoc(), b.getStringAttr("rowwise_case"), b.getStringAttr("rowwise"), b.getArrayAttr(attrs),
+                                       b.getI64IntegerAttr(type.getNumResults()), b.getDictionaryAttr(config));
   IRMapping mapping;
   source.getBody().cloneInto(&kernel.getBody(), mapping);
   Operation *end = kernel.getBody().front().getTerminator();
@@ -153,7 +153,11 @@ std::string Case::compare(const dit::TensorValue &expected, const dit::TensorVal
   Type element = expected.type.getElementType();
   double tolerance = options.tolerance;
   if (tolerance == 0)
-    tolerance = element.isF64() ? 1e-9 : element.isF32() ? 3e-5 : element.isF16() ? (options.keepRoundings ? 2e-3 : 6e-3) : element.isBF16() ? (options.keepRoundings ? 1e-2 : 4e-2) : 0;
+    tolerance = element.isF64()    ? 1e-9
+                : element.isF32()  ? 3e-5
+                : element.isF16()  ? (options.keepRoundings ? 2e-3 : 6e-3)
+                : element.isBF16() ? (options.keepRoundings ? 1e-2 : 4e-2)
+                                   : 0;
   int64_t wrong = 0;
   std::ostringstream text;
   for (int64_t i = 0; i < expected.type.getNumElements(); ++i) {
@@ -183,7 +187,9 @@ std::string Case::runAndCompare(const CudaUnit &unit) {
   for (size_t i = 0; i < arguments.size(); ++i) { // what lies there: repeated dimensions were written several times
     arguments[i] = dit::TensorValue::zeros(arguments[i].type);
     int64_t size = dit::elementBytes(types[i].getElementType());
-    forEachElement(types[i], [&](int64_t number, int64_t offset) { std::memcpy(arguments[i].bytes->data() + number * size, memory[i]->as<uint8_t>() + offset * size, size); });
+    forEachElement(types[i], [&](int64_t number, int64_t offset) {
+      std::memcpy(arguments[i].bytes->data() + number * size, memory[i]->as<uint8_t>() + offset * size, size);
+    });
   }
   auto expected = dit::evaluateFunction(source, arguments, [](StringRef) { return dit::TensorValue(); });
   if (failed(expected))

@@ -14,17 +14,17 @@ namespace ditc::test {
 
 struct RowwiseOptions {
   bool keepRoundings = false;
-  bool aligned = true;                                ///< tell the emitter that arguments start at 16 bytes
-  std::map<unsigned, std::vector<int64_t>> strides;   ///< of arguments (inputs, then outputs) that are not dense
-  bool special = false;                               ///< infinities, NaN, zeros, extreme integers among the inputs
-  bool scramble = false;                              ///< random layouts: gaps, other orders, repeated dimensions
-  double tolerance = 0;                               ///< relative and absolute; 0: by type
+  bool aligned = true;                              ///< tell the emitter that arguments start at 16 bytes
+  std::map<unsigned, std::vector<int64_t>> strides; ///< of arguments (inputs, then outputs) that are not dense
+  bool special = false;                             ///< infinities, NaN, zeros, extreme integers among the inputs
+  bool scramble = false;                            ///< random layouts: gaps, other orders, repeated dimensions
+  double tolerance = 0;                             ///< relative and absolute; 0: by type
   uint32_t seed = 1;
 };
 
 struct RowwiseOutcome {
-  std::string text;      ///< of the unit; empty when it was refused
-  std::string problem;   ///< what went wrong; empty when all outputs agree
+  std::string text;    ///< of the unit; empty when it was refused
+  std::string problem; ///< what went wrong; empty when all outputs agree
   unsigned threads = 0;
   unsigned blocks = 0;
 };

@@ -107,8 +107,10 @@ TEST(RowwiseNumbers, IntegersWrapInEveryType) {
     std::string tensor = "tensor<640x" + type + ">";
     parameters += (parameters.empty() ? "%" : ", %") + type + ": " + tensor;
     // The product, and whether its low bits are negative: values inside a body wrap too.
-    body += "  %p" + type + " = dit.map(%" + type + ") : (" + tensor + ") -> " + tensor + " {\n  ^bb0(%x: i64):\n    %y = arith.muli %x, %x : i64\n    dit.yield %y : i64\n  }\n" + "  %n" + type + " = dit.map(%p" +
-            type + ") : (" + tensor + ") -> tensor<640xi1> {\n  ^bb0(%x: i64):\n    %c = arith.constant 100 : i64\n    %y = arith.cmpi slt, %x, %c : i64\n    dit.yield %y : i1\n  }\n";
+    body += "  %p" + type + " = dit.map(%" + type + ") : (" + tensor + ") -> " + tensor +
+            " {\n  ^bb0(%x: i64):\n    %y = arith.muli %x, %x : i64\n    dit.yield %y : i64\n  }\n" + "  %n" + type + " = dit.map(%p" + type + ") : (" +
+            tensor +
+            ") -> tensor<640xi1> {\n  ^bb0(%x: i64):\n    %c = arith.constant 100 : i64\n    %y = arith.cmpi slt, %x, %c : i64\n    dit.yield %y : i1\n  }\n";
     results += (results.empty() ? "%p" : ", %p") + type + ", %n" + type;
     types += (types.empty() ? "" : ", ") + tensor + ", tensor<640xi1>";
   }
@@ -119,7 +121,8 @@ TEST(RowwiseNumbers, ConstantTables) {
   expectRight("func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x3xbf16>) {\n"
               "  %t = dit.constant dense<[[1.0, 2.0, -3.5, 4.0, 1.0e-3, 7.0]]> : tensor<1x6xf32>\n"
               "  %b = dit.constant dense<[[1.0, 2.0, -3.5], [0x7F80, 0.5, 7.0]]> : tensor<2x3xbf16>\n"
-              "  %0 = dit.map(%a, %t) : (tensor<4x6xf32>, tensor<1x6xf32>) -> tensor<4x6xf32> {\n  ^bb0(%x: f32, %y: f32):\n    %z = arith.mulf %x, %y : f32\n    dit.yield %z : f32\n  }\n"
+              "  %0 = dit.map(%a, %t) : (tensor<4x6xf32>, tensor<1x6xf32>) -> tensor<4x6xf32> {\n  ^bb0(%x: f32, %y: f32):\n    %z = arith.mulf %x, %y : f32\n "
+              "   dit.yield %z : f32\n  }\n"
               "  return %0, %b : tensor<4x6xf32>, tensor<2x3xbf16>\n}");
 }
 
@@ -145,13 +148,18 @@ std::string inBoth(const std::vector<std::string> &ops, int operands, const char
 }
 
 TEST(RowwiseScalars, Arithmetic) {
-  expectScalars(inBoth({"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.remf", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "math.copysign"}, 2));
+  expectScalars(inBoth({"arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.remf", "arith.maximumf", "arith.minimumf", "arith.maxnumf",
+                        "arith.minnumf", "math.copysign"},
+                       2));
   expectScalars(inBoth({"arith.negf", "math.absf", "math.sqrt", "math.rsqrt", "math.floor", "math.ceil", "math.trunc", "math.round", "math.roundeven"}, 1));
-  expectScalars("math.fma|f32,f32,f32|f32\nmath.fma|f64,f64,f64|f64\nmath.clampf %a0 to [%a1, %a2] : f32|f32,f32,f32|f32\narith.select %a0, %a1, %a2 : f32|i1,f32,f32|f32");
+  expectScalars("math.fma|f32,f32,f32|f32\nmath.fma|f64,f64,f64|f64\nmath.clampf %a0 to [%a1, %a2] : f32|f32,f32,f32|f32\narith.select %a0, %a1, %a2 : "
+                "f32|i1,f32,f32|f32");
 }
 
 TEST(RowwiseScalars, Functions) {
-  expectScalars(inBoth({"math.exp", "math.exp2", "math.expm1", "math.log", "math.log2", "math.log10", "math.log1p", "math.tanh", "math.erf", "math.erfc", "math.cbrt", "math.atan", "math.sinh", "math.cosh"}, 1));
+  expectScalars(inBoth({"math.exp", "math.exp2", "math.expm1", "math.log", "math.log2", "math.log10", "math.log1p", "math.tanh", "math.erf", "math.erfc",
+                        "math.cbrt", "math.atan", "math.sinh", "math.cosh"},
+                       1));
   expectScalars(inBoth({"math.asin", "math.acos", "math.asinh", "math.acosh", "math.atanh", "math.sin", "math.cos", "math.tan"}, 1));
   expectScalars(inBoth({"math.atan2", "math.powf"}, 2));
 }
@@ -170,7 +178,8 @@ TEST(RowwiseScalars, Questions) {
 
 TEST(RowwiseScalars, Integers) {
   std::string lines;
-  for (std::string op : {"addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "andi", "ori", "xori", "shli", "shrsi", "shrui", "maxsi", "minsi", "maxui", "minui"})
+  for (std::string op : {"addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "andi", "ori", "xori", "shli", "shrsi", "shrui",
+                         "maxsi", "minsi", "maxui", "minui"})
     lines += "arith." + op + "|i64,i64|i64\n";
   for (std::string op : {"addi", "subi", "muli", "andi", "ori", "xori", "maxsi", "minsi", "maxui", "minui"})
     lines += "arith." + op + "|i1,i1|i1\n";
@@ -178,16 +187,18 @@ TEST(RowwiseScalars, Integers) {
 }
 
 TEST(RowwiseScalars, Conversions) {
-  expectScalars("arith.extf $ : f32 to f64|f32|f64\narith.truncf $ : f64 to f32|f64|f32\narith.sitofp $ : i64 to f32|i64|f32\narith.sitofp $ : i64 to f64|i64|f64\n"
-                "arith.uitofp $ : i64 to f32|i64|f32\narith.fptosi $ : f32 to i64|f32|i64\narith.fptosi $ : f64 to i64|f64|i64\narith.fptoui $ : f32 to i64|f32|i64\n"
-                "arith.extui $ : i1 to i64|i1|i64\narith.extsi $ : i1 to i64|i1|i64\narith.trunci $ : i64 to i1|i64|i1\narith.sitofp $ : i1 to f32|i1|f32\n"
-                "arith.uitofp $ : i1 to f32|i1|f32\narith.bitcast $ : f64 to i64|f64|i64\narith.bitcast $ : i64 to f64|i64|f64\nmath.fpowi $ : f32, i64|f32,i64|f32");
+  expectScalars(
+      "arith.extf $ : f32 to f64|f32|f64\narith.truncf $ : f64 to f32|f64|f32\narith.sitofp $ : i64 to f32|i64|f32\narith.sitofp $ : i64 to f64|i64|f64\n"
+      "arith.uitofp $ : i64 to f32|i64|f32\narith.fptosi $ : f32 to i64|f32|i64\narith.fptosi $ : f64 to i64|f64|i64\narith.fptoui $ : f32 to i64|f32|i64\n"
+      "arith.extui $ : i1 to i64|i1|i64\narith.extsi $ : i1 to i64|i1|i64\narith.trunci $ : i64 to i1|i64|i1\narith.sitofp $ : i1 to f32|i1|f32\n"
+      "arith.uitofp $ : i1 to f32|i1|f32\narith.bitcast $ : f64 to i64|f64|i64\narith.bitcast $ : i64 to f64|i64|f64\nmath.fpowi $ : f32, i64|f32,i64|f32");
 }
 
 TEST(RowwiseScalars, RoundingsThatAMapSpellsOut) {
   for (std::string narrow : {"bf16", "f16"})
-    expectRight("func.func @f(%a: tensor<700xf32>) -> tensor<700xf32> {\n  %0 = dit.map(%a) : (tensor<700xf32>) -> tensor<700xf32> {\n  ^bb0(%x: f32):\n    %y = arith.truncf %x : f32 to " + narrow +
-                "\n    %z = arith.extf %y : " + narrow + " to f32\n    dit.yield %z : f32\n  }\n  return %0 : tensor<700xf32>\n}");
+    expectRight("func.func @f(%a: tensor<700xf32>) -> tensor<700xf32> {\n  %0 = dit.map(%a) : (tensor<700xf32>) -> tensor<700xf32> {\n  ^bb0(%x: f32):\n    %y "
+                "= arith.truncf %x : f32 to " +
+                narrow + "\n    %z = arith.extf %y : " + narrow + " to f32\n    dit.yield %z : f32\n  }\n  return %0 : tensor<700xf32>\n}");
 }
 
 //===-- Random bodies -------------------------------------------------------------------------------===//

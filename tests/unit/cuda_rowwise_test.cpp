@@ -145,8 +145,9 @@ class RowwiseNvrtc : public testing::TestWithParam<std::string> {};
 TEST_P(RowwiseNvrtc, CompilesWithoutLocalMemory) {
   if (std::string why; !ditc::Nvrtc::available(&why))
     GTEST_SKIP() << why;
-  for (const std::string &function : {gelu("4096x12288xbf16"), residualNormModulate("1x4096x3072xbf16", "1x1x3072xbf16"), normAndRotary("1", "4096", "24", false), normAndRotary("1", "4096", "24", true),
-                                      softmax("4096x1000xf32", "4096x1xf32"), reductionsOverAllAxes("f16"), transposesOfAllTypes()}) {
+  for (const std::string &function :
+       {gelu("4096x12288xbf16"), residualNormModulate("1x4096x3072xbf16", "1x1x3072xbf16"), normAndRotary("1", "4096", "24", false),
+        normAndRotary("1", "4096", "24", true), softmax("4096x1000xf32", "4096x1xf32"), reductionsOverAllAxes("f16"), transposesOfAllTypes()}) {
     std::string text = emitRowwiseUnit(function).text;
     ditc::CudaBinary binary = ditc::Nvrtc::get().compile({"rowwise.cu", text, templateHeaders(), GetParam(), {"--ptxas-options=-v"}});
     EXPECT_THAT(binary.log, Not(HasSubstr("warning"))) << text;

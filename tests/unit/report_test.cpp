@@ -61,7 +61,7 @@ json reportOf(const GraphRecord &graph, int64_t count, const std::string &reason
     remarks.push_back(missed(block + ".norm:layer_norm" + suffix, "rowwise", block + ".attn.to_q:query" + suffix, "gemm", reason));
   }
   json totals = totalsJson(graph, {.launches = 99, .bytes = 5000, .weightBytes = 1000});
-  for (const char *name : {"host_launches", "host_prepare_launches", "arena_bytes", "prepared_bytes", "constant_bytes", "parameter_bytes"})
+  for (const char *name : {"today_launches", "today_prepare_launches", "arena_bytes", "prepared_bytes", "constant_bytes", "parameter_bytes"})
     totals[name] = 7;
   totals["reasons"] = {{reason, count}};
   json free = freeJson(graph), memory = memoryJson({});

@@ -25,7 +25,8 @@ int64_t Argument::extent() const {
 static Argument argumentOf(std::string name, MemRefType type, int64_t alignment) {
   plan::Layout layout = plan::layoutOf(type);
   int64_t own = dit::elementBytes(type.getElementType());
-  return {std::move(name), type.getElementType(), SmallVector<int64_t>(type.getShape()), layout.strides, std::max(own, std::min<int64_t>(alignment, 16)), false};
+  return {
+      std::move(name), type.getElementType(), SmallVector<int64_t>(type.getShape()), layout.strides, std::max(own, std::min<int64_t>(alignment, 16)), false};
 }
 
 /// Bytes by argument; nothing is known without the attribute.
@@ -52,8 +53,8 @@ FailureOr<Problem> Problem::read(plan::KernelOp kernel) {
   problem.body = &region.front();
   size_t outputs = kernel.getOutputs(), inputs = kernel.getNumArgs() - outputs;
   if (problem.body->getNumArguments() != inputs || problem.body->getTerminator()->getNumOperands() != outputs)
-    return kernel.emitOpError("the body has ") << problem.body->getNumArguments() << " arguments and " << problem.body->getTerminator()->getNumOperands() << " results; the kernel has "
-                                               << inputs << " inputs and " << outputs << " outputs";
+    return kernel.emitOpError("the body has ") << problem.body->getNumArguments() << " arguments and " << problem.body->getTerminator()->getNumOperands()
+                                               << " results; the kernel has " << inputs << " inputs and " << outputs << " outputs";
   SmallVector<int64_t> alignments = alignmentsOf(kernel);
   for (size_t i = 0; i < kernel.getNumArgs(); ++i) {
     Value value = i < inputs ? Value(problem.body->getArgument(i)) : problem.result(i - inputs);
@@ -85,7 +86,8 @@ Problem Problem::of(Block &body) {
 bool Problem::needsWideIndices() const {
   constexpr int64_t kLimit = int64_t(1) << 31;
   auto isWide = [](Type type) { return cast<ShapedType>(type).getNumElements() >= kLimit; };
-  bool wide = llvm::any_of(inputs, [](const Argument &a) { return a.extent() >= kLimit; }) || llvm::any_of(outputs, [](const Argument &a) { return a.extent() >= kLimit; });
+  bool wide = llvm::any_of(inputs, [](const Argument &a) { return a.extent() >= kLimit; }) ||
+              llvm::any_of(outputs, [](const Argument &a) { return a.extent() >= kLimit; });
   for (Operation &op : body->without_terminator())
     wide |= llvm::any_of(op.getResultTypes(), isWide);
   return wide;

@@ -128,7 +128,8 @@ void Emitter::declare(Variable variable) {
   std::string dividend = print(*info.dividend);
   bool isOne = info.dividend->terms.size() == 1 && info.dividend->terms[0].second == 1 && info.dividend->lanes[0] == 0;
   size_t level = homeOf(variable);
-  lineAt(level, "const Index " + info.name + " = " + (isOne ? dividend : "(" + dividend + ")") + (info.isQuotient ? " / " : " % ") + number(info.divisor) + ";");
+  lineAt(level,
+         "const Index " + info.name + " = " + (isOne ? dividend : "(" + dividend + ")") + (info.isQuotient ? " / " : " % ") + number(info.divisor) + ";");
   scopes[level]->declared.insert(variable);
 }
 
@@ -227,6 +228,11 @@ Linear addressOf(const Indices &indices, const Argument &argument, const Index &
   return indices.rejoin(address);
 }
 
+std::string Emitter::printAddress(const Argument &argument, const Linear &address) {
+  std::string offset = print(address);
+  return offset == "0" ? argument.name : argument.name + " + " + offset;
+}
+
 void Emitter::storeOutput(const OutputSpace &space, const Linear &row, const Linear &column) {
   Argument &argument = arguments[problem.inputs.size() + space.output];
   argument.used = true;
@@ -237,7 +243,7 @@ void Emitter::storeOutput(const OutputSpace &space, const Linear &row, const Lin
   Linear address = addressOf(*indices, argument, *place);
   Linear base = address;
   base.lanes = {address.lanes[0]};
-  std::string target = argument.name + " + " + print(base), guard = storeGuard;
+  std::string target = printAddress(argument, base), guard = storeGuard;
   if (lanesNow() == 1) {
     line(guard + "store(" + target + ", " + value.text + (value.isChunk ? "[0]" : "") + ");");
     return;
@@ -309,7 +315,7 @@ std::optional<std::string> Emitter::emit(const Part &of, int64_t threads, bool &
   return works ? std::optional(text) : std::nullopt;
 }
 
-std::vector<Probe::Use> Emitter::probe(const Problem &problem, Value value, Indices &indices, const Index &index) {
+Probe Emitter::probe(const Problem &problem, Value value, Indices &indices, const Index &index) {
   Declarations declarations;
   SmallVector<Argument> arguments;
   llvm::append_range(arguments, problem.inputs);
@@ -319,7 +325,7 @@ std::vector<Probe::Use> Emitter::probe(const Problem &problem, Value value, Indi
   emitter.indices = &indices;
   emitter.push(Scope::Part);
   emitter.pull(value, index);
-  return probe.uses;
+  return probe;
 }
 
 } // namespace ditc::rowwise

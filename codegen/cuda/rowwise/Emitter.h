@@ -38,10 +38,10 @@ struct Scope {
   std::vector<Line> lines;
   std::map<std::string, Pulled> values;
   std::set<Variable> declared;
-  std::string condition;          ///< of a branch
-  bool isPerRow = true;           ///< the condition is the same for all threads of the row
-  int64_t columns = 0, width = 1; ///< of a loop over columns
-  bool keeps = false;             ///< its values may be kept for later loops over the same columns
+  std::string condition;                                       ///< of a branch
+  bool isPerRow = true;                                        ///< the condition is the same for all threads of the row
+  int64_t columns = 0, width = 1;                              ///< of a loop over columns
+  bool keeps = false;                                          ///< its values may be kept for later loops over the same columns
   std::vector<std::pair<Variable, std::optional<Range>>> undo; ///< restrictions from before
 };
 
@@ -68,7 +68,12 @@ struct Probe {
     int64_t size;
     bool isContiguous = false;
   };
+  struct Load {
+    size_t input;
+    Linear address;
+  };
   std::vector<Use> uses;
+  std::vector<Load> loads;
   mlir::SmallVector<std::pair<Variable, size_t>> columns; ///< variables of the statistics being computed
 };
 
@@ -90,8 +95,8 @@ public:
   /// The code of a part; nothing when chunks of part.width do not work. `usesShared` is set when rows are blocks.
   std::optional<std::string> emit(const Part &part, int64_t threads, bool &usesShared);
 
-  /// Statistics that `value` depends on, at an index made of `variables`.
-  static std::vector<Probe::Use> probe(const Problem &problem, mlir::Value value, Indices &indices, const Index &index);
+  /// What `value` depends on at an index: statistics and loads.
+  static Probe probe(const Problem &problem, mlir::Value value, Indices &indices, const Index &index);
 
 private:
   // ---- scopes (Emitter.cpp)
@@ -116,6 +121,7 @@ private:
   size_t levelOf(const Index &index) const;
   void declare(Variable variable);
   std::string print(const Linear &index);
+  std::string printAddress(const Argument &argument, const Linear &address);
   std::string printSign(const Linear &form);
   std::string fresh(mlir::StringRef stem);
   std::string keyOf(mlir::Value value, const Index &index) const;
@@ -182,14 +188,14 @@ private:
   Indices *indices = &ownIndices;
   std::vector<std::unique_ptr<Scope>> scopes;
   std::vector<Kept> kept;
-  std::map<std::string, Variable> lookups;  ///< rows of tables, by gather and place
+  std::map<std::string, Variable> lookups; ///< rows of tables, by gather and place
   std::map<std::pair<int64_t, int64_t>, Linear> columnForms;
   std::map<std::string, unsigned> names;
   const Part *part = nullptr;
-  Linear thread;                            ///< of the group
-  std::string storeGuard;                   ///< condition before every store
+  Linear thread;          ///< of the group
+  std::string storeGuard; ///< condition before every store
   int64_t maxWidth = 1;
-  unsigned reductions = 0;                  ///< so far, over the block
+  unsigned reductions = 0; ///< so far, over the block
   bool usesBlock = false;
   bool works = true;
   Probe *prober = nullptr;

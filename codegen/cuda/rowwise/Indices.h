@@ -54,12 +54,12 @@ public:
   struct Info {
     std::string name;
     Range range;
-    bool perRow = false;                     ///< the same for all threads that share a row
-    std::optional<Linear> dividend;          ///< of a quotient or remainder
+    bool perRow = false;            ///< the same for all threads that share a row
+    std::optional<Linear> dividend; ///< of a quotient or remainder
     int64_t divisor = 0;
     Variable partner = 0;
     bool isQuotient = false;
-    Index sources;                           ///< of a value read from memory: where it was read
+    Index sources; ///< of a value read from memory: where it was read
   };
 
   Variable addVariable(std::string name, Range range, bool perRow);

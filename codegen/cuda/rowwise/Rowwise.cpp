@@ -19,7 +19,8 @@ constexpr size_t kMostNames = 6;
 /// The first operation that no rowwise kernel has.
 static Verdict acceptsOperations(Block &body) {
   for (Operation &op : body.without_terminator()) {
-    if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::ViewOp, dit::PermuteOp, dit::SliceOp, dit::ConcatOp, dit::PadOp, dit::ExpandOp, dit::ConstantOp>(op))
+    if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::ViewOp, dit::PermuteOp, dit::SliceOp, dit::ConcatOp, dit::PadOp, dit::ExpandOp,
+             dit::ConstantOp>(op))
       return {Reason::NoSlot, op.getNumResults() > 0 ? op.getResult(0) : Value()};
     if (auto map = dyn_cast<dit::MapOp>(op); map && firstUnprintableScalar(map.getBodyBlock()))
       return {Reason::TypeUnsupported, map.getResult()};
@@ -68,8 +69,8 @@ std::string headComment(plan::KernelOp kernel, const Problem &problem) {
 std::string describe(const Part &part) {
   if (!part.hasRows)
     return "// " + std::to_string(part.columns) + " elements, " + std::to_string(part.width) + " in a thread\n";
-  return "// " + std::to_string(part.rows) + " rows of " + std::to_string(part.longestRow) + ": " + std::to_string(part.group) + (part.group > 1 ? " threads" : " thread") + " a row, chunks of " +
-         std::to_string(chunkWidth(part.longestRow, part.width)) + "\n";
+  return "// " + std::to_string(part.rows) + " rows of " + std::to_string(part.longestRow) + ": " + std::to_string(part.group) +
+         (part.group > 1 ? " threads" : " thread") + " a row, chunks of " + std::to_string(chunkWidth(part.longestRow, part.width)) + "\n";
 }
 
 std::string indented(const std::string &text, size_t depth) {
@@ -83,8 +84,8 @@ std::string indented(const std::string &text, size_t depth) {
 }
 
 /// Emits all parts, with narrower chunks where wide ones do not work. Nothing when single elements do not work either.
-std::optional<std::vector<EmittedPart>> emitParts(const Problem &problem, std::vector<Part> &parts, Declarations &declarations, SmallVectorImpl<Argument> &arguments, int64_t &threads,
-                                                  bool &usesShared) {
+std::optional<std::vector<EmittedPart>> emitParts(const Problem &problem, std::vector<Part> &parts, Declarations &declarations,
+                                                  SmallVectorImpl<Argument> &arguments, int64_t &threads, bool &usesShared) {
   for (;;) {
     threads = chooseThreads(parts);
     declarations = {};
@@ -107,30 +108,26 @@ std::optional<std::vector<EmittedPart>> emitParts(const Problem &problem, std::v
   }
 }
 
+/// A part whose blocks start at `first`.
+std::string withBlock(const Part &part, const EmittedPart &emitted, int64_t first) {
+  std::string block = "const Index block = blockIdx.x" + (first ? " - " + std::to_string(first) : std::string()) + ";\n";
+  bool usesBlock = emitted.text.find(" block") != std::string::npos;
+  return describe(part) + (usesBlock ? block : "") + emitted.text;
+}
+
 /// The parts, each for its range of blocks.
 std::string chooseByBlock(ArrayRef<Part> parts, ArrayRef<EmittedPart> emitted) {
   if (parts.size() == 1)
-    return describe(parts[0]) + "const Index block = blockIdx.x;\n" + emitted[0].text;
+    return withBlock(parts[0], emitted[0], 0);
   std::string text;
   int64_t first = 0;
   for (auto [i, part] : llvm::enumerate(parts)) {
     int64_t end = first + emitted[i].blocks;
     std::string head = i + 1 < parts.size() ? "if (blockIdx.x < " + std::to_string(end) + ") {" : "{";
-    std::string block = "const Index block = blockIdx.x" + (first ? " - " + std::to_string(first) : std::string()) + ";\n";
-    text += (i ? " else " : "") + head + "\n" + indented(describe(part) + block + emitted[i].text, 2) + "}";
+    text += (i ? " else " : "") + head + "\n" + indented(withBlock(part, emitted[i], first), 2) + "}";
     first = end;
   }
   return text + "\n";
-}
-
-/// Blocks that a multiprocessor should hold at least, which bounds the registers: enough of them for what a thread keeps.
-int64_t residentBlocks(ArrayRef<Part> parts, int64_t threads) {
-  int64_t values = 0;
-  for (const Part &part : parts)
-    if (part.hasRows)
-      values = std::max(values, chunksPerThread(part.longestRow, chunkWidth(part.longestRow, part.width), part.group) * chunkWidth(part.longestRow, part.width));
-  int64_t residentThreads = values <= 24 ? 1024 : values <= 48 ? 768 : 512;
-  return std::max<int64_t>(residentThreads / threads, 1);
 }
 
 } // namespace
@@ -145,7 +142,7 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
   Declarations declarations;
   SmallVector<Argument> arguments = problem->inputs;
   llvm::append_range(arguments, problem->outputs);
-  bool usesShared = false, wide = problem->needsWideIndices();
+  bool usesShared = false;
   int64_t threads = 32;
   std::optional<std::vector<EmittedPart>> emitted = emitParts(*problem, parts, declarations, arguments, threads, usesShared);
   if (!emitted)
@@ -166,11 +163,18 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
       continue;
     unit.addPointer(i);
     bool isInput = i < problem->inputs.size();
-    parameters += (parameters.empty() ? "" : ",\n    ") + std::string(isInput ? "const " : "") + elementName(argument.element) + " *__restrict__ " + argument.name;
+    parameters += parameters.empty() ? "" : ",\n    ";
+    parameters += std::string(isInput ? "const " : "") + elementName(argument.element) + " *__restrict__ " + argument.name;
   }
-  unit.text = headComment(kernel, *problem) + "#include \"rowwise.cuh\"\n\nusing namespace ditc;\nusing Index = " + (wide ? "long long" : "int") + ";\n\n" + declarations.text() +
-              "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(residentBlocks(parts, threads)) + ")\n" + kernel.getSymName().str() + "(\n    " + parameters + ") {\n" +
-              (usesShared ? "  __shared__ double shared[2][32];\n" : "") + "  followPreviousKernel();\n" + indented(emitted->empty() ? "" : chooseByBlock(parts, *emitted), 2) + "}\n";
+  std::string bounds = std::to_string(threads) + ", " + std::to_string(residentBlocks(parts, threads));
+  std::string body = usesShared ? "__shared__ double shared[2][32];\n" : "";
+  body += "followPreviousKernel();\n" + (emitted->empty() ? "" : chooseByBlock(parts, *emitted));
+  unit.text = headComment(kernel, *problem) + "#include \"rowwise.cuh\"\n\nusing namespace ditc;\n";
+  unit.text += std::string("using Index = ") + (problem->needsWideIndices() ? "long long" : "int") + ";\n\n";
+  if (!declarations.text().empty())
+    unit.text += declarations.text() + "\n";
+  unit.text += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n" + kernel.getSymName().str() + "(\n    " + parameters + ") {\n" +
+               indented(body, 2) + "}\n";
   return unit;
 }
 

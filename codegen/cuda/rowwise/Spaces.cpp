@@ -14,9 +14,8 @@ namespace ditc::rowwise {
 constexpr int64_t kSerial = 4, kSerialStrided = 64;
 /// Outputs that keep a GPU busy with one thread each.
 constexpr int64_t kManyThreads = 4096;
-/// Chunks of a row that a warp takes; longer rows are whole blocks.
-constexpr int64_t kChunksOfWarp = 192;
-constexpr int64_t kFewRows = 264;
+/// Elements of a transpose from which on it goes by squares, and the side of a square.
+constexpr int64_t kTiled = 1 << 16, kTile = 64;
 
 static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -28,8 +27,9 @@ namespace {
 struct Demand {
   Factors factors;
   std::vector<StatisticUse> uses;
-  SmallVector<int64_t> weights; ///< of each factor in the number of the longest statistic's row
-  llvm::DenseSet<Value> values; ///< all that it is made of
+  SmallVector<int64_t> weights;   ///< of each factor in the number of the longest statistic's row
+  llvm::DenseSet<Value> values;   ///< all that it is made of
+  std::optional<unsigned> across; ///< factor along which a large input lies side by side
 };
 
 bool isSerial(const Problem &problem, const StatisticUse &use, int64_t outputs) {
@@ -84,6 +84,22 @@ SmallVector<int64_t> weightsOf(const Probe::Use &use, size_t factors) {
   return weights;
 }
 
+/// The output lies side by side along another dimension than the largest of its inputs: where that one does.
+std::optional<unsigned> acrossFactor(const Problem &problem, size_t output, const Factors &factors, const Probe &probe) {
+  int64_t most = tensorOf(problem.result(output)).getNumElements() / 2;
+  std::optional<unsigned> across;
+  for (const Probe::Load &load : probe.loads) {
+    int64_t elements = tensorOf(problem.body->getArgument(load.input)).getNumElements();
+    for (auto [variable, coefficient] : load.address.terms)
+      if (variable < factors.size() && std::abs(coefficient) == 1 && elements > most) {
+        bool isAlong = problem.outputs[output].strides[factors[variable].dim] * factors[variable].scale == 1;
+        across = isAlong ? std::nullopt : std::optional<unsigned>(variable);
+        most = elements;
+      }
+  }
+  return across;
+}
+
 Demand demandOf(const Problem &problem, size_t output) {
   Demand demand;
   Value value = problem.result(output);
@@ -97,12 +113,14 @@ Demand demandOf(const Problem &problem, size_t output) {
     Index index(shape.size());
     for (const Factor &factor : demand.factors)
       index[factor.dim] = index[factor.dim] + indices.counter("d", factor.size, false) * factor.scale;
-    std::vector<Probe::Use> uses = Emitter::probe(problem, value, indices, index);
+    Probe probe = Emitter::probe(problem, value, indices, index);
+    const std::vector<Probe::Use> &uses = probe.uses;
     again = llvm::any_of(uses, [&](const Probe::Use &use) {
       return use.size > kSerial && llvm::any_of(use.place, [&](const Linear &place) { return cutFactor(indices, place, demand.factors); });
     });
     if (again)
       continue;
+    demand.across = acrossFactor(problem, output, demand.factors, probe);
     int64_t longest = 0;
     for (const Probe::Use &use : uses) {
       std::vector<bool> used;
@@ -188,6 +206,21 @@ void addRowsOutput(const Problem &problem, unsigned output, Demand demand, std::
   parts.push_back({part, demand.values});
 }
 
+/// A transpose: threads of a block take a square, so that what one reads beside its elements is in the cache for others.
+void tile(Factors &factors, const Factor &across) {
+  Factor along = factors.back();
+  auto *other = llvm::find(factors, across);
+  if (along.scale != 1 || other == factors.end() || other == &factors.back())
+    return;
+  int64_t width = chunkWidth(along.size, kTile), height = chunkWidth(across.size, kTile);
+  if (width < 8 || height < 8)
+    return;
+  *other = {across.dim, across.size / height, across.scale * height};
+  factors.back() = {along.dim, along.size / width, width};
+  factors.push_back({across.dim, height, across.scale});
+  factors.push_back({along.dim, width, 1});
+}
+
 void addFlatOutput(const Problem &problem, unsigned output, Demand demand, std::vector<PartWithValues> &parts) {
   int64_t elements = tensorOf(problem.result(output)).getNumElements();
   OutputSpace space{output, {}, demand.factors};
@@ -205,6 +238,8 @@ void addFlatOutput(const Problem &problem, unsigned output, Demand demand, std::
       other.values.insert(demand.values.begin(), demand.values.end());
       return;
     }
+  if (demand.across && elements >= kTiled)
+    tile(space.columns, demand.factors[*demand.across]);
   Part part;
   part.columns = elements;
   part.statistics = demand.uses;
@@ -275,57 +310,6 @@ double recomputation(const Problem &problem, const Part &part) {
     most = std::max(most, static_cast<double>(serial ? elements : part.rows) * static_cast<double>(use.size) / input);
   }
   return most;
-}
-
-//===-- Threads -------------------------------------------------------------------------------------===//
-
-int64_t chunkWidth(int64_t size, int64_t limit) {
-  int64_t width = 1;
-  while (width * 2 <= limit && size > 0 && size % (width * 2) == 0)
-    width *= 2;
-  return width;
-}
-
-static int64_t chunksOf(const Part &part) { return part.longestRow / chunkWidth(part.longestRow, part.width); }
-
-/// Idle threads and registers that a group of this many threads costs, 1 when nothing is wasted.
-static double costOfGroup(const Part &part, int64_t group) {
-  int64_t chunks = chunksOf(part), rounds = (chunks + group - 1) / group, values = rounds * chunkWidth(part.longestRow, part.width);
-  double cost = static_cast<double>(rounds * group) / static_cast<double>(chunks);
-  if (part.rows < kFewRows) // latency counts, not throughput
-    return cost * static_cast<double>(rounds + 1);
-  if (values > 64)
-    return cost * 2;
-  return cost * (rounds == 1 ? 1.03 : rounds <= 3 ? 1 : rounds == 4 ? 1.01 : rounds <= 6 ? 1.05 : 1.1);
-}
-
-static bool isBlockRow(const Part &part) { return part.hasRows && chunksOf(part) > (part.rows < kFewRows ? 32 : kChunksOfWarp); }
-
-int64_t chooseThreads(MutableArrayRef<Part> parts) {
-  int64_t threads = llvm::any_of(parts, [](const Part &part) { return part.hasRows; }) ? 128 : 256;
-  if (llvm::any_of(parts, isBlockRow)) {
-    double best = -1;
-    for (int64_t candidate = 64; candidate <= 1024; candidate += 32) {
-      double cost = candidate > 512 ? 0.1 : 0;
-      for (const Part &part : parts)
-        if (isBlockRow(part))
-          cost += costOfGroup(part, candidate) * static_cast<double>(part.rows) * static_cast<double>(part.longestRow);
-      if (best < 0 || cost < best * 0.999) {
-        best = cost;
-        threads = candidate;
-      }
-    }
-  }
-  for (Part &part : parts) {
-    part.group = 1;
-    if (isBlockRow(part))
-      part.group = threads;
-    else if (part.hasRows)
-      for (int64_t candidate = 2; candidate <= 32; candidate *= 2)
-        if (costOfGroup(part, candidate) < costOfGroup(part, part.group))
-          part.group = candidate;
-  }
-  return threads;
 }
 
 //===-- Places --------------------------------------------------------------------------------------===//

@@ -28,9 +28,9 @@ struct OutputSpace {
 /// A statistic that an output depends on, as the search for its rows found it.
 struct StatisticUse {
   mlir::Operation *op;
-  int64_t size;          ///< elements that are combined
+  int64_t size;                     ///< elements that are combined
   mlir::SmallVector<unsigned> dims; ///< factors of the output (by position) that its place depends on
-  bool isContiguous = false; ///< what is combined lies side by side in memory
+  bool isContiguous = false;        ///< what is combined lies side by side in memory
 };
 
 struct Part {
@@ -38,12 +38,12 @@ struct Part {
   std::vector<OutputSpace> outputs;
   int64_t rows = 1, columns = 1;
   std::vector<StatisticUse> statistics;
-  int64_t longestRow = 1; ///< of the outputs and of what statistics combine
+  int64_t longestRow = 1;  ///< of the outputs and of what statistics combine
   int64_t widestChunk = 1; ///< elements that make 16 bytes of the smallest large type
 
   // Chosen at emission.
-  int64_t group = 1;  ///< threads of a row
-  int64_t width = 1;  ///< elements of a chunk
+  int64_t group = 1; ///< threads of a row
+  int64_t width = 1; ///< elements of a chunk
 };
 
 /// Sorts the outputs into parts.
@@ -60,6 +60,9 @@ int64_t chunkWidth(int64_t size, int64_t limit);
 
 /// Threads of a block; sets the group of every part.
 int64_t chooseThreads(mlir::MutableArrayRef<Part> parts);
+
+/// Blocks that a multiprocessor should hold at least, which bounds the registers: enough of them for what a thread keeps.
+int64_t residentBlocks(mlir::ArrayRef<Part> parts, int64_t threads);
 
 /// Indices of an output at a place of the part. Nothing when lanes part ways at run time.
 std::optional<Index> placeOf(Indices &indices, const Part &part, const OutputSpace &space, size_t rank, const Linear &row, const Linear &column);

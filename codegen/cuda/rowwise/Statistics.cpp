@@ -39,14 +39,23 @@ static Type workType(Operation *op) {
   return dit::computeType(isa<FloatType>(result) || input == result || !isa<FloatType>(input) ? result : input);
 }
 
-static StringRef combinerOf(dit::ReduceKind kind) {
+static StringRef combinerOf(dit::ReduceKind kind, bool isBool) {
+  using Kind = dit::ReduceKind;
+  if (isBool)
+    return kind == Kind::All || kind == Kind::Min || kind == Kind::Prod ? "All" : "Any";
   switch (kind) {
-  case dit::ReduceKind::Prod: return "Product";
-  case dit::ReduceKind::Max: return "Max";
-  case dit::ReduceKind::Min: return "Min";
-  case dit::ReduceKind::Any: return "Any";
-  case dit::ReduceKind::All: return "All";
-  default: return "Sum";
+  case dit::ReduceKind::Prod:
+    return "Product";
+  case dit::ReduceKind::Max:
+    return "Max";
+  case dit::ReduceKind::Min:
+    return "Min";
+  case dit::ReduceKind::Any:
+    return "Any";
+  case dit::ReduceKind::All:
+    return "All";
+  default:
+    return "Sum";
   }
 }
 
@@ -144,9 +153,9 @@ Statistic Emitter::groupStatistic(Operation *op, const Index &place) {
     Statistic names = declareStatistic(op, false);
     push(Scope::Branch).condition = condition;
     Statistic values = computeTotals(op, place, true, false);
-    line(names.centre.text + " = " + values.centre.text + ";");
-    if (isa<dit::NormOp>(op))
-      line(names.factor.text + " = " + values.factor.text + ";");
+    for (auto [name, value] : {std::pair(names.centre, values.centre), std::pair(names.factor, values.factor)})
+      if (name.text != Pulled().text)
+        line(name.text + " = " + value.text + ";");
     pop("if (" + condition + ") {");
     if (part->group > 32)
       line("__syncthreads();"); // whoever skipped the branch may not reach its place in shared memory early
@@ -160,13 +169,18 @@ Statistic Emitter::groupStatistic(Operation *op, const Index &place) {
 }
 
 Statistic Emitter::declareStatistic(Operation *op, bool isChunk) {
-  std::string type = isa<dit::NormOp>(op) ? scalarTypeName(workType(op)) : typeName(tensorOf(op->getResult(0)).getElementType(), isChunk);
-  Statistic names{{fresh("statistic"), isChunk}, {}};
-  line(type + " " + names.centre.text + " = 0;");
-  if (isa<dit::NormOp>(op)) {
-    names.factor = {fresh("scale"), isChunk};
-    line(type + " " + names.factor.text + " = 0;");
-  }
+  auto norm = dyn_cast<dit::NormOp>(op);
+  std::string type = norm ? scalarTypeName(workType(op)) : typeName(tensorOf(op->getResult(0)).getElementType(), isChunk);
+  auto declared = [&](StringRef stem) {
+    std::string name = fresh(stem);
+    line(type + " " + name + " = 0;");
+    return Pulled{name, isChunk};
+  };
+  Statistic names;
+  if (!norm || norm.getKind() == dit::NormKind::Layer)
+    names.centre = declared(norm ? "mean" : "reduced");
+  if (norm)
+    names.factor = declared("scale");
   return names;
 }
 
@@ -270,16 +284,18 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
       minusCentre = " - " + result.centre.lane();
     }
     std::string sum = total(op, place, overRow, isChunk, "Sum", zero, [&](const std::string &value) { return "square(" + value + minusCentre + ")"; });
-    result.factor = named("scale", "reciprocalRoot(" + perLane(isChunk, sum) + perCount + " + " + scalarLiteral(norm.getEps().convertToDouble(), isDouble) + ")");
+    result.factor =
+        named("scale", "reciprocalRoot(" + perLane(isChunk, sum) + perCount + " + " + scalarLiteral(norm.getEps().convertToDouble(), isDouble) + ")");
     return result;
   }
   auto reduce = cast<dit::ReduceOp>(op);
   Type work = workType(op), input = dit::computeType(tensorOf(reduce.getInput()).getElementType()), element = tensorOf(reduce.getResult()).getElementType();
   auto converted = [&](const std::string &value) { return input == work ? value : "static_cast<" + scalarTypeName(work) + ">(" + value + ")"; };
   std::string start = scalarLiteral(dit::reductionIdentity(reduce.getKind(), work));
-  std::string text = perLane(isChunk, total(op, place, overRow, isChunk, combinerOf(reduce.getKind()), start, converted));
+  std::string text = perLane(isChunk, total(op, place, overRow, isChunk, combinerOf(reduce.getKind(), work.isInteger(1)), start, converted));
   if (reduce.getKind() == dit::ReduceKind::Mean)
-    text = isa<FloatType>(work) ? text + perCount : "toInteger(static_cast<double>(" + text + ") / " + scalarLiteral(static_cast<double>(combinedSize(op)), true) + ")";
+    text = isa<FloatType>(work) ? text + perCount
+                                : "toInteger(static_cast<double>(" + text + ") / " + scalarLiteral(static_cast<double>(combinedSize(op)), true) + ")";
   if (dit::computeType(element) != work)
     text = "static_cast<" + scalarTypeName(dit::computeType(element)) + ">(" + text + ")";
   return {named(stemOf(op, "reduced"), rounded(element, text)), {}};

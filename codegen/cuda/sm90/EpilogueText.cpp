@@ -118,6 +118,8 @@ private:
     std::string members;
     for (auto [i, argument] : llvm::enumerate(result.pointers))
       members += fmt::format("  const {} *in{};\n", cudaTypeName(types[argument].getElementType()).erase(0, elementPrefix(argument)), i);
+    for (size_t i = 0; i < result.strides.size(); ++i)
+      members += fmt::format("  int stride{};\n", i);
     std::string arguments = fmt::format("float (&x)[COLUMNS / 2], {}const Place &at", result.residual ? "const u32 (&residual)[COLUMNS / 4], " : "");
     result.type = fmt::format("struct Epilogue {{\n  static constexpr int COLUMNS = {}, OUTPUT = {};\n  static constexpr bool RESIDUAL = {};\n{}\n"
                               "  template <class Place>\n  __device__ void operator()({}) const {{\n{}  }}\n{}}};\n",
@@ -287,7 +289,7 @@ private:
     LoadKey key{load.argument, load.index.plus(TileIndex::of(-odd)), move};
     auto [entry, isNew] = loads.try_emplace(key);
     if (isNew) {
-      std::string name = fmt::format("v{}", loads.size() - 1), from = fmt::format("in{} + {}", pointer(load.argument), address(key.index, move));
+      std::string name = fmt::format("v{}", loads.size() - 1), from = fmt::format("in{} + {}", pointer(load.argument), address(load.argument, key.index, move));
       entry->second = {name, pair ? fmt::format("float2 {} = loadPair({});", name, from) : fmt::format("float {} = loadOne({});", name, from)};
     }
     return pair ? entry->second.first + (odd ? ".y" : ".x") : entry->second.first;
@@ -302,10 +304,20 @@ private:
     return found - result.pointers.begin();
   }
 
+  /// A stride of rows or batches: a number, or a member where two products share this code.
+  std::string strideText(unsigned argument, bool ofBatch, int64_t stride) {
+    if (program.problems.size() == 1)
+      return std::to_string(stride);
+    auto [entry, isNew] = strideMembers.try_emplace({argument, ofBatch}, result.strides.size());
+    if (isNew)
+      result.strides.push_back(static_cast<int32_t>(stride));
+    return fmt::format("stride{}", entry->second);
+  }
+
   static void addTerm(std::string &text, const std::string &term) { text += (text.empty() ? "" : " + ") + term; }
 
   /// Elements from the start, as code. Rows are the tile's row, or its batch and row.
-  std::string address(const TileIndex &index, int64_t move) {
+  std::string address(unsigned argument, const TileIndex &index, int64_t move) {
     std::string text;
     SmallVector<int64_t> sizes, strides;
     for (size_t i = 0; i < current->rowDims.size(); ++i) {
@@ -314,14 +326,14 @@ private:
     }
     if (std::optional<int64_t> stride = split.batches == 1 ? joinedStride(sizes, strides) : std::nullopt) {
       if (*stride != 0)
-        addTerm(text, fmt::format("row * {}", *stride));
+        addTerm(text, "row * " + strideText(argument, false, *stride));
     } else {
       std::optional<int64_t> inner = sizes.empty() ? std::optional<int64_t>(0) : joinedStride(ArrayRef(sizes).drop_front(), ArrayRef(strides).drop_front());
       failedAddress |= !inner || split.batches == 1 || sizes.front() != split.batches;
       if (!strides.empty() && strides.front() != 0)
-        addTerm(text, fmt::format("at.batch * {}", strides.front()));
+        addTerm(text, "at.batch * " + strideText(argument, true, strides.front()));
       if (inner.value_or(0) != 0)
-        addTerm(text, fmt::format("row * {}", *inner));
+        addTerm(text, "row * " + strideText(argument, false, *inner));
     }
     unsigned var = program.columnVar(*current);
     int64_t first = index.coefficient(var);
@@ -410,6 +422,7 @@ private:
   ArrayRef<int64_t> alignments;
   EpilogueText result;
   llvm::MapVector<std::string, std::string, std::map<std::string, unsigned>> functions; ///< text -> name
+  std::map<std::pair<unsigned, bool>, size_t> strideMembers; ///< argument, of the batch -> number in result.strides
   const TileOutput *current = nullptr;
   llvm::DenseMap<Operation *, unsigned> norms;
   std::map<LoadKey, std::pair<std::string, std::string>> loads; ///< -> variable, its definition

@@ -16,6 +16,7 @@ struct EpilogueText {
   std::string type;                  ///< `struct Epilogue { ... };`
   int columns = 64;                  ///< that it sees together; 16 with a residual
   std::vector<unsigned> pointers;    ///< the struct's members: numbers of block arguments, in order
+  std::vector<int32_t> strides;      ///< and after the pointers: strides that differ between the products of a launch
   std::optional<unsigned> residual;  ///< the argument that the copy engine fetches
 };
 

@@ -40,10 +40,11 @@ public:
       split.rows *= size;
   }
 
-  /// All rows in one batch when everything lies so, else batches of the first dimension with more than one row.
-  void chooseSplit() {
-    if (rowsJoin() && isOneBatch(program, problem, types))
-      return;
+  /// Everything lies so that all rows are one batch.
+  bool isOneRun() const { return rowsJoin() && isOneBatch(program, problem, types); }
+
+  /// Batches of the first dimension with more than one row.
+  void splitByBatch() {
     const int64_t *first = llvm::find_if(problem.rowShape, [](int64_t size) { return size > 1; });
     if (first != problem.rowShape.end())
       split = {*first, split.rows / *first};
@@ -260,7 +261,25 @@ static SmallVector<int64_t> weightColumns(const TileProgram &program) {
 
 Verdict acceptsHopperGemm(dit::FusionOp fusion) {
   TileProgram program;
-  return readTileProgram(fusion.getBodyBlock(), program);
+  if (Verdict verdict = readTileProgram(fusion.getBodyBlock(), program); !verdict || program.problems.size() == 1)
+    return verdict;
+  // Two products share their code.
+  SmallVector<MemRefType> types;
+  for (Type type : fusion.getOperandTypes())
+    types.push_back(MemRefType::get(cast<RankedTensorType>(type).getShape(), cast<RankedTensorType>(type).getElementType()));
+  SmallVector<int64_t> alignments(types.size(), 16);
+  std::array<std::optional<EpilogueText>, 2> texts;
+  for (bool inBatches : {false, true}) {
+    for (auto [text, problem] : llvm::zip(texts, program.problems)) {
+      const int64_t *first = llvm::find_if(problem.rowShape, [](int64_t size) { return size > 1; });
+      text = writeEpilogue(program, problem, types, {inBatches && first != problem.rowShape.end() ? *first : 1, 1}, alignments);
+    }
+    if (texts[0] && texts[1])
+      break;
+  }
+  if (texts[0] && texts[1] && texts[0]->type == texts[1]->type && texts[0]->functions == texts[1]->functions)
+    return {};
+  return {Reason::ShapeMismatch, program.problems[1].product().getRhs()};
 }
 
 FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
@@ -270,9 +289,13 @@ FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
   std::vector<ProblemArguments> problems;
   std::vector<EpilogueText> epilogues;
   SmallVector<GemmSize> sizes;
-  for (const TileProblem &problem : program.problems) {
-    ProblemArguments &arguments = problems.emplace_back(program, problem, kernel);
-    arguments.chooseSplit();
+  for (const TileProblem &problem : program.problems)
+    problems.emplace_back(program, problem, kernel);
+  bool inBatches = !llvm::all_of(problems, [](const ProblemArguments &arguments) { return arguments.isOneRun(); }); // the products share their code
+  for (ProblemArguments &arguments : problems) {
+    const TileProblem &problem = arguments.problem;
+    if (inBatches)
+      arguments.splitByBatch();
     std::optional<EpilogueText> epilogue = arguments.epilogue();
     if (!epilogue)
       return kernel.emitError("an operand of the epilogue cannot be addressed by batch and row");
@@ -295,8 +318,11 @@ FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
       members.patches.push_back({static_cast<uint32_t>(members.bytes.size()), cuda::PointerPatch{argument, 0}});
       members.bytes.resize(members.bytes.size() + 8);
     }
-    if (epilogues[i].pointers.empty())
-      members.bytes.resize(members.bytes.size() + 1); // an empty struct takes a byte
+    for (int32_t stride : epilogues[i].strides) {
+      const auto *bytes = reinterpret_cast<const uint8_t *>(&stride);
+      members.bytes.insert(members.bytes.end(), bytes, bytes + sizeof stride);
+    }
+    members.bytes.resize(epilogues[i].pointers.empty() ? members.bytes.size() + 1 : llvm::alignTo(members.bytes.size(), 8)); // an empty struct takes a byte
   }
   unit.parameters = {params, members};
   bool even = program.problems.front().columns % epilogues.front().columns == 0;

@@ -4,16 +4,16 @@
 // out what is computed; here is how elements move and how threads meet.
 //
 //   rows      GROUP threads compute one row; the columns of the row are dealt out in chunks of up to 8 neighbours:
-//             chunk j = k * GROUP + t belongs to thread t, which holds its chunks k = 0, 1, ... in registers between the
-//             phases (statistics, then the outputs). GROUP is a power of two up to 32, several rows in a block, or the
-//             block, one row.
+//             chunk j = k * GROUP + t belongs to thread t, which holds its chunks k = 0, 1, ... in registers between
+//             the phases (statistics, then the outputs). GROUP is a power of two up to 32, several rows in a block, or
+//             the block, one row.
 //   flat      without statistics a thread computes one chunk of neighbouring output elements.
 //
 // Chunks are read and written by accesses of up to 16 bytes where the layout allows, and a permutation of the elements
 // inside the accesses of a chunk (interleaved rotary embeddings) is free: pick<1, 0, 3, 2>(x).
 //
-// Shared memory: 512 bytes where a row is a block, else none; sums alternate between two places, so one barrier is enough
-// for each. Registers: 8 per chunk and value that is kept; the emitter keeps at most 64 per value.
+// Shared memory: 512 bytes where a row is a block, else none; sums alternate between two places, so one barrier is
+// enough for each. Registers: up to 8 per chunk and value that is kept; the emitter keeps at most 64 per value.
 #pragma once
 
 #include "common/scalars.cuh"

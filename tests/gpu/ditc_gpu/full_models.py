@@ -30,11 +30,17 @@ def build(notes):
     with torch.device("cuda"):
         module = getattr(diffusers, notes["cls"])(**notes["config"]).to(torch.bfloat16).eval()
     for name, parameter in module.named_parameters():
-        if parameter.dim() > 0 and parameter.numel() > 1 and float(parameter.float().std()) == 0:
-            parameter.data.normal_(float(parameter.float().mean()), 0.02)
-    for prefix in notes.get("kept_fp32", []):
-        module.get_submodule(prefix).float()
+        if parameter.dim() > 0 and parameter.numel() > 1 and float(parameter.detach().float().std()) == 0:
+            parameter.data.normal_(float(parameter.detach().float().mean()), 0.02)
+    for name, parameter in module.named_parameters():  # as diffusers keeps them: any part of the name
+        if set(name.split(".")) & set(notes.get("kept_fp32", [])):
+            parameter.data = parameter.data.float()
     return module.requires_grad_(False)
+
+
+def weights_of(module):
+    """Parameters and buffers; a package may need buffers that checkpoints leave out."""
+    return {**dict(module.named_buffers()), **module.state_dict()}
 
 
 def value(name, dtype, shape):
@@ -104,7 +110,19 @@ def measure(calls, rounds):
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def run(bundle, name, peers, rounds):
+def profile(call, runs=3):
+    """Microseconds a run of each kernel, largest first, with launches a run."""
+    from torch.profiler import ProfilerActivity
+
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as trace:
+        for _ in range(runs):
+            call()
+        torch.cuda.synchronize()
+    rows = [(event.key, event.count / runs, event.device_time_total / runs) for event in trace.key_averages()]
+    return sorted(rows, key=lambda row: -row[2])
+
+
+def run(bundle, name, peers, rounds, profiled=0):
     import ditc
 
     notes = json.loads((bundle / f"{name}.notes.json").read_text())
@@ -127,7 +145,7 @@ def run(bundle, name, peers, rounds):
         result["eager_error"] = error(eager, reference)
         free = torch.cuda.mem_get_info()[0]
         start = time.perf_counter()
-        model = ditc.load(package, device="cuda:0", weights=module.state_dict())
+        model = ditc.load(package, device="cuda:0", weights=weights_of(module))
         ours = first(model(**inputs))
         torch.cuda.synchronize()
         result["open_to_first_result_s"] = time.perf_counter() - start
@@ -154,6 +172,10 @@ def run(bundle, name, peers, rounds):
                 del calls[mode]
         measure(calls, 2)
         result.setdefault("ms", {}).update(measure(calls, rounds))
+        if profiled:
+            direct = ditc.load(package, device="cuda:0", weights=weights_of(module), graphs=False)
+            direct(**inputs)
+            result["kernels"] = [[k, round(n, 1), round(us, 1)] for k, n, us in profile(lambda: direct(**inputs))[:profiled]]
     result["speedup"] = {mode: result["ms"][mode] / result["ms"]["ditc"] for mode in result["ms"] if mode != "ditc"}
     return result
 
@@ -165,15 +187,18 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--peers", default="eager,compile")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--profile", type=int, default=0, help="kernels to list, by time")
     options = parser.parse_args()
     results = []
     for name in options.models:
         try:
-            result = run(options.bundle, name, [p for p in options.peers.split(",") if p], options.rounds)
+            result = run(options.bundle, name, [p for p in options.peers.split(",") if p], options.rounds, options.profile)
         except Exception as problem:  # the next model may still work
             result = {"model": name, "error": f"{type(problem).__name__}: {problem}"[:2000]}
         results.append(result)
-        print(json.dumps(result), flush=True)
+        print(json.dumps({k: v for k, v in result.items() if k != "kernels"}), flush=True)
+        for kernel, count, us in result.get("kernels", []):
+            print(f"  {us:10.1f} us {count:7.1f} x {kernel[:90]}", flush=True)
         gc.collect()
         torch.cuda.empty_cache()
     options.out.write_text(json.dumps(results, indent=1))
