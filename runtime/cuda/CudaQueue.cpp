@@ -126,7 +126,7 @@ void CudaQueue::run(const Executable &executable, OpList list, size_t begin, siz
   Current current(*context);
   CudaProgram program(cast(executable), list, begin, end);
   program.bind(addresses, scratch, driver);
-  program.queueAll(stream, context->canOverlap, driver);
+  program.queueAll(stream, graphs && context->canOverlap, driver);
   finished();
 }
 
@@ -228,7 +228,7 @@ void CudaQueue::step(const Executable &executable, const Addresses &addresses, c
     graph->lastUse = ++runs;
     driver.check(driver.graphLaunch(graph->graph, stream), "launching a graph");
   } else {
-    state.program->queueAll(stream, context->canOverlap, driver);
+    state.program->queueAll(stream, graphs && context->canOverlap, driver);
     state.ranOnce = true;
     if (!singly && seen == state.seen.end()) {
       if (state.seen.size() >= kSeen)

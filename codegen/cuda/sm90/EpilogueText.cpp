@@ -137,24 +137,79 @@ private:
     current = &output;
     failedAddress = false;
     std::string body;
-    for (const TileExprRef &norm : normsOf(output, value))
+    std::vector<TileExprRef> normList = normsOf(output, value);
+    biasIsAdded = false;
+    if (!normList.empty()) // the sum is needed twice
+      body += addBias(output);
+    for (const TileExprRef &norm : normList)
       body += writeStatistics(*norm, number);
     std::vector<Run> runs = runsOf(element);
-    bool mixes = program.head > 0;
+    bool mixes = llvm::any_of(runs, [&](const Run &run) { return !staysInPair(run); });
     if (mixes)
       body += "      float y[COLUMNS / 4];\n";
     for (const Run &run : runs)
-      body += writeRun(run, [&](int e, const std::string &text) { return mixes ? fmt::format("y[2 * i{}] = {};", e ? " + 1" : "", text) : fmt::format("x[4 * i + 2 * half{}] = {};", e ? " + 1" : "", text); });
+      body += writeRun(run, [&](int e, const std::string &text) {
+        if (mixes)
+          return fmt::format("y[2 * i{}] = {};", e ? " + 1" : "", text);
+        return e == 0 ? fmt::format("float first = {};", text) : fmt::format("float second = {};\n        x[4 * i + 2 * half] = first, x[4 * i + 2 * half + 1] = second;", text);
+      });
     if (mixes)
       body += "#pragma unroll\n      for (int i = 0; i < COLUMNS / 4; ++i)\n        x[i / 2 * 4 + 2 * half + i % 2] = y[i];\n";
     if (failedAddress)
       return std::nullopt;
     std::string arguments = fmt::format("float (&x)[COLUMNS / 2], {}const Place &at", result.residual ? "const u32 (&residual)[COLUMNS / 4], " : "");
-    std::string places = fmt::format("{}{}", body.find("head") != std::string::npos ? fmt::format("    int head = (at.firstColumn - {}) / {};\n", output.begin, program.head) : "",
+    std::string places = fmt::format("{}{}", body.find("head") != std::string::npos ? fmt::format("    int head = {} / {};\n", output.begin ? fmt::format("(at.firstColumn - {})", output.begin) : "at.firstColumn", program.head) : "",
                                      body.find("quad") != std::string::npos ? "    int quad = threadIdx.x % 4;\n" : "");
     std::string row = body.find("row") != std::string::npos ? "      int row = at.row(half);\n" : "";
     return fmt::format("\n  /// Columns {} to {}.\n  template <class Place>\n  __device__ void part{}({}) const {{\n{}#pragma unroll\n    for (int half = 0; half < 2; ++half) {{\n{}{}    }}\n  }}\n",
                        output.begin, output.begin + output.columns - 1, number, arguments, places, row, body);
+  }
+
+  /// The bias joins the accumulators before anything else; "" when products of the part differ in it.
+  std::string addBias(const TileOutput &output) {
+    const TileWeight *weight = nullptr;
+    for (const TileWeight &each : problem.weights)
+      if (each.begin <= output.begin && output.begin + output.columns <= each.begin + each.columns)
+        weight = &each;
+    if (!weight || !dit::MatmulOp(weight->product).getBias())
+      return "";
+    TilePull from = pull(output);
+    unsigned var = program.columnVar(output);
+    auto element = [&](int64_t i, int64_t e) {
+      TileIndex column = TileIndex::of(output.vars, var).times(program.head).plus(TileIndex::of(output.vars, var + 1).times(2)).plus(TileIndex::of(output.begin - weight->begin + 8 * i + e));
+      return from.at(dit::MatmulOp(weight->product).getBias(), {column});
+    };
+    std::string text;
+    for (const Run &run : runsOf(element))
+      text += writeRun(run, [](int e, const std::string &value) { return fmt::format("x[4 * i + 2 * half{}] += {};", e ? " + 1" : "", value); });
+    biasIsAdded = true;
+    return text;
+  }
+
+  /// True when the two elements of a group depend on no other accumulators than their own.
+  bool staysInPair(const Run &run) const {
+    std::function<bool(const TileExpr &)> check = [&](const TileExpr &expr) {
+      if (expr.kind == Kind::Accumulator && program.head > 0 && (expr.index.constant - current->begin) / 8 != run.first)
+        return false;
+      return llvm::all_of(expr.children, [&](const TileExprRef &child) { return check(*child); });
+    };
+    return check(*run.pair[0]) && check(*run.pair[1]) && accumulatorsMove(run);
+  }
+
+  /// Accumulators of a run move with its groups.
+  bool accumulatorsMove(const Run &run) const {
+    size_t place = 0;
+    std::function<bool(const TileExpr &)> check = [&](const TileExpr &expr) {
+      bool fits = true;
+      if (expr.kind == Kind::Accumulator || expr.kind == Kind::Load) {
+        int64_t move = run.steps[place++];
+        fits = expr.kind == Kind::Load || program.head == 0 || run.last - run.first == 1 || move == 8;
+      }
+      for (const TileExprRef &child : expr.children)
+        fits &= check(*child);
+      return fits;
+    };
+    return check(*run.pair[0]) & check(*run.pair[1]);
   }
 
   /// Groups that are computed alike, as runs. Without heads one group speaks for all.
@@ -274,6 +329,10 @@ private:
       if (expr.kind == Kind::Load && expr.argument != result.residual)
         addLoad(expr, move);
     }
+    if (expr.kind == Kind::Accumulator && biasIsAdded) {
+      nextPlace += expr.children.size();
+      return;
+    }
     for (const TileExprRef &child : expr.children)
       visitLoads(*child);
   }
@@ -370,7 +429,13 @@ private:
         i = move == 0 ? std::to_string(place / 8) : group == 0 ? "i" : fmt::format("(i {} {})", group < 0 ? "-" : "+", std::abs(group));
       }
       std::string text = fmt::format("x[4 * {} + 2 * half{}]", i, place % 2 ? " + 1" : "");
-      return expr.children.empty() ? text : fmt::format("({} + {})", text, print(*expr.children.front()));
+      if (expr.children.empty())
+        return text;
+      if (biasIsAdded) {
+        ++nextPlace; // the bias's own place
+        return text;
+      }
+      return fmt::format("({} + {})", text, print(*expr.children.front()));
     }
     case Kind::Call: {
       std::string arguments;
@@ -429,7 +494,7 @@ private:
   const SmallVector<int64_t> *step = nullptr;
   size_t nextPlace = 0;
   int64_t firstGroup = 0;
-  bool failedAddress = false;
+  bool failedAddress = false, biasIsAdded = false;
 };
 
 } // namespace

@@ -201,7 +201,10 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
     if constexpr (Epilogue::RESIDUAL)
       Residual<L>{p, tile, tile.row + rowInTile}.begin(staging);
     multiply(shared, cursor, consumer, steps, acc);
-    finish(staging, p, epilogues.of[tile.problem], tile, tile.row + rowInTile, acc);
+    int which = PROBLEMS == 1 ? 0 : tile.problem;
+    if constexpr (PROBLEMS > 1)
+      asm volatile("" : "+r"(which));  // keeps the epilogue's arguments out of the k loop's registers
+    finish(staging, p, epilogues.of[which], tile, tile.row + rowInTile, acc);
   }
   if (staging.lane == 0)
     storeWaitRead<0>();  // shared memory has to live until it has been read
