@@ -8,6 +8,7 @@
 #include "codegen/templates/hopper/Catalogue.h"
 #include "passes/GroupKernels.h"
 #include "passes/LegalizeForCuda.h"
+#include "passes/PlanAttention.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -53,9 +54,10 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
 /// Buffers at fixed offsets, launches in order; what runs as one launch is the target's to say.
 static void buildPlan(OpPassManager &pm, const CompileOptions &options, const std::string &target) {
   if (std::optional<CudaArch> arch = parseCudaArch(target)) {
-    pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(cudaTargetKernels(*arch))); // one operation = one launch
+    pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(cudaTargetKernels(*arch, options.numerics == Numerics::Eager))); // one operation = one launch
     simplify(pm);
-    pm.addPass(createLowerToPlan({.device = true}));
+    pm.addPass(createLowerToPlan({.device = true, .keepRoundings = options.numerics == Numerics::Eager}));
+    pm.addPass(createPlanAttention(cudaTargetKernels(*arch)));
   } else {
     pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
     simplify(pm);
@@ -119,6 +121,7 @@ static void registerForListing() {
   registerCanonicalizerPass();
   registerCSEPass();
   registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
+  registerPass([] { return createPlanAttention(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
   registerPass([] { return createGroupKernels(std::make_shared<const Catalogue>(hopperCatalogue())); });
 }
 

@@ -62,6 +62,8 @@ private:
     buffer.index = op.getIndex().value_or(0);
     buffer.offset = op.getOffset().value_or(0);
     buffer.bytes = type.getNumElements() * dit::elementBytes(type.getElementType());
+    if (buffer.space == Space::Zeroed)
+      result.zeroedBytes = std::max(result.zeroedBytes, buffer.offset + buffer.bytes);
     if (op.getName())
       buffer.name = op.getName()->str();
     if (op.getValue())

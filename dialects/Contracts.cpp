@@ -30,7 +30,7 @@ static bool isPlanned(Operation *op) {
   if (op->getParentOfType<plan::KernelOp>())
     return true;
   if (auto buffer = dyn_cast<plan::BufferOp>(op)) {
-    bool placed = buffer.getSpace() == plan::Space::Arena || buffer.getSpace() == plan::Space::Prepared;
+    bool placed = llvm::is_contained({plan::Space::Arena, plan::Space::Prepared, plan::Space::Zeroed}, buffer.getSpace());
     return !placed || buffer.getOffset().has_value();
   }
   return isa<ModuleOp>(op) || op->getName().getDialectNamespace() == "plan";

@@ -65,7 +65,8 @@ struct BufferInfo {
 
 class FunctionLowering {
 public:
-  FunctionLowering(func::FuncOp function, KernelTable &kernels, bool device) : function(function), kernels(kernels), device(device), b(function) {}
+  FunctionLowering(func::FuncOp function, KernelTable &kernels, bool device, bool keepRoundings)
+      : function(function), kernels(kernels), device(device), keepRoundings(keepRoundings), b(function) {}
 
   void run() {
     createProgram();
@@ -240,21 +241,23 @@ private:
     for (Value arg : args)
       types.push_back(plan::withoutOffset(cast<MemRefType>(arg.getType())));
     if (device)
-      spec.config = withAlignments(spec.config, args);
+      spec.config = deviceConfig(spec, args);
     FlatSymbolRefAttr kernel = kernels.get(loc, spec, types);
     setPhase(prepared);
     plan::LaunchOp::create(b, loc, kernel, args);
   }
 
   /// Every buffer starts on a multiple of kBufferAlignment; the offset of a view may lower that.
-  DictionaryAttr withAlignments(DictionaryAttr config, ArrayRef<Value> args) {
+  DictionaryAttr deviceConfig(const KernelSpec &spec, ArrayRef<Value> args) {
     SmallVector<int64_t> alignments;
     for (Value arg : args) {
       auto type = cast<MemRefType>(arg.getType());
       alignments.push_back(std::gcd(kBufferAlignment, plan::layoutOf(type).offset * dit::elementBytes(type.getElementType())));
     }
-    NamedAttrList list(config ? config : b.getDictionaryAttr({}));
+    NamedAttrList list(spec.config ? spec.config : b.getDictionaryAttr({}));
     list.set("alignments", b.getDenseI64ArrayAttr(alignments));
+    if (keepRoundings && spec.family == "rowwise")
+      list.set("keep_roundings", b.getUnitAttr());
     return list.getDictionary(b.getContext());
   }
 
@@ -489,7 +492,7 @@ private:
 
   func::FuncOp function;
   KernelTable &kernels;
-  bool device; ///< kernels take whole fusions and write any strides
+  bool device, keepRoundings; ///< kernels take whole fusions and write any strides
   OpBuilder b;
   Operation *firstPhase = nullptr;
   Block *prepareBlock = nullptr, *stepBlock = nullptr;
@@ -508,7 +511,7 @@ private:
   void runOnOperation() override {
     KernelTable kernels(getOperation());
     for (func::FuncOp function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      FunctionLowering(function, kernels, device).run();
+      FunctionLowering(function, kernels, device, keepRoundings).run();
       function.erase();
     }
   }

@@ -65,7 +65,14 @@ def LegalizeForCuda : Pass<"ditc-legalize-for-cuda", "::mlir::func::FuncOp"> {
 
 def LowerToPlan : Pass<"ditc-lower-to-plan", "::mlir::ModuleOp"> {
   let summary = "tensors become buffers, operations become launches";
-  let options = [Option<"device", "device", "bool", "false", "for kernels that take whole fusions and write any strides, and a BLAS for all float types">];
+  let options = [Option<"device", "device", "bool", "false", "for kernels that take whole fusions and write any strides, and a BLAS for all float types">,
+                 Option<"keepRoundings", "keep-roundings", "bool", "false", "kernels round every result of an operation to its type">];
+  let dependentDialects = ["::ditc::plan::PlanDialect"];
+}
+
+def PlanAttention : Pass<"ditc-plan-attention", "::mlir::ModuleOp"> {
+  let summary = "launches of attention get packed masks, and memory for tiles that blocks share";
+  let constructor = "nullptr"; // takes what the target wants: passes/PlanAttention.h
   let dependentDialects = ["::ditc::plan::PlanDialect"];
 }
 

@@ -2,7 +2,8 @@
 //
 // PlanMemory: gives every arena buffer an offset such that buffers that live at the same time do not
 // overlap. Buffers are placed from large to small at the lowest offset that is free during their lifetime,
-// which comes close to the peak of live bytes. Prepared buffers live for ever and follow each other.
+// which comes close to the peak of live bytes. Prepared buffers live for ever and follow each other. Zeroed
+// buffers all lie at the start: operations follow each other, and each leaves zeros behind.
 //
 // Before:
 //   plan.program @b inputs ["x"] outputs ["y"] {
@@ -66,6 +67,8 @@ class PlanMemory : public impl::PlanMemoryBase<PlanMemory> {
       if (buffer.getSpace() == plan::Space::Prepared) {
         buffer.setOffset(prepared);
         prepared += bufferBytes(buffer);
+      } else if (buffer.getSpace() == plan::Space::Zeroed) {
+        buffer.setOffset(0);
       }
     SmallVector<Lifetime> lifetimes = findLifetimes(program);
     program.setArenaBytesAttr(b.getI64IntegerAttr(place(lifetimes)));

@@ -33,6 +33,11 @@ const BoundBucket &Context::boundBucket(const std::string &name) {
     arena = nullptr; // Give the old one back before taking a larger one.
     arena = session->device().allocate(needed, fmt::format("the scratch of bucket '{}'", name));
   }
+  uint64_t zeros = bucket.bound->plan->zeroedBytes;
+  if (zeros > 0 && (!zeroed || zeroed->bytes() < zeros)) {
+    zeroed = session->device().allocate(zeros, fmt::format("the counters of bucket '{}'", name));
+    queue->fill(zeroed->data(), 0, zeroed->bytes());
+  }
   return *bucket.bound;
 }
 
@@ -122,6 +127,8 @@ void Context::bindAddresses(const BoundBucket &bound) {
       addresses[i] = outputs[buffers[i].index];
     else if (buffers[i].space == Space::Arena)
       addresses[i] = arena->data() + buffers[i].offset;
+    else if (buffers[i].space == Space::Zeroed)
+      addresses[i] = zeroed->data() + buffers[i].offset;
   }
 }
 

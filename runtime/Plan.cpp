@@ -12,8 +12,8 @@
 namespace ditc {
 namespace {
 
-constexpr std::array<std::string_view, 6> kSpaceNames = {"input",    "output",   "weight",
-                                                         "constant", "prepared", "arena"};
+constexpr std::array<std::string_view, 7> kSpaceNames = {"input",    "output", "weight", "constant",
+                                                         "prepared", "arena",  "zeroed"};
 
 //===-- writing ---------------------------------------------------------------------------------------===//
 
@@ -38,6 +38,7 @@ OrderedJson toJson(const PlanBuffer &buffer) {
     break;
   case Space::Prepared:
   case Space::Arena:
+  case Space::Zeroed:
     out["offset"] = buffer.offset;
     break;
   }
@@ -119,7 +120,7 @@ PlanBuffer readBuffer(const JsonField &field) {
   JsonField space = field.at("space");
   auto found = std::find(kSpaceNames.begin(), kSpaceNames.end(), space.text());
   if (found == kSpaceNames.end())
-    space.misfit("one of input, output, weight, constant, prepared, arena");
+    space.misfit("one of input, output, weight, constant, prepared, arena, zeroed");
   out.space = static_cast<Space>(found - kSpaceNames.begin());
   if (out.space == Space::Input || out.space == Space::Output) {
     out.index = field.at("index").index();
@@ -188,6 +189,8 @@ std::string writePlan(const Plan &plan) {
   add("version", std::to_string(kPlanVersion));
   add("arena_bytes", std::to_string(plan.arenaBytes));
   add("prepared_bytes", std::to_string(plan.preparedBytes));
+  if (plan.zeroedBytes > 0)
+    add("zeroed_bytes", std::to_string(plan.zeroedBytes));
   add("inputs", lines(plan.inputs));
   add("outputs", lines(plan.outputs));
   add("pinned", lines(plan.pinned));
@@ -208,6 +211,8 @@ Plan parsePlan(std::string_view text, std::string_view source) {
   Plan plan;
   plan.arenaBytes = root.at("arena_bytes").count();
   plan.preparedBytes = root.at("prepared_bytes").count();
+  if (root.has("zeroed_bytes"))
+    plan.zeroedBytes = root.at("zeroed_bytes").count();
   plan.inputs = root.at("inputs").list(readPort);
   plan.outputs = root.at("outputs").list(readPort);
   if (root.has("pinned"))

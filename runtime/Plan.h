@@ -41,13 +41,14 @@ enum class Space : uint8_t {
   Constant, ///< the package member called `name`
   Prepared, ///< filled once per set of weights by the prepare ops, then read-only
   Arena,    ///< scratch of one context, undefined between runs
+  Zeroed,   ///< scratch of one context, zero before the first run, and again whenever a kernel has used it
 };
 
 struct PlanBuffer {
   Space space = Space::Arena;
   uint32_t index = 0;  ///< Input, Output
   std::string name;    ///< Weight: its name; Constant: the package member
-  uint64_t offset = 0; ///< Prepared, Arena: bytes from the start of the space
+  uint64_t offset = 0; ///< Prepared, Arena, Zeroed: bytes from the start of the space
   uint64_t bytes = 0;  ///< all but Input and Output, whose sizes follow from the port
 };
 
@@ -94,6 +95,7 @@ struct PlanOp {
 struct Plan {
   uint64_t arenaBytes = 0;
   uint64_t preparedBytes = 0;
+  uint64_t zeroedBytes = 0;
   std::vector<PortDesc> inputs;
   std::vector<PortDesc> outputs;
   std::vector<PinnedInput> pinned;

@@ -95,6 +95,9 @@ private:
     case Space::Arena:
       within(plan.arenaBytes);
       break;
+    case Space::Zeroed:
+      within(plan.zeroedBytes);
+      break;
     }
   }
 
@@ -119,6 +122,9 @@ private:
     bool callers = space == Space::Input || space == Space::Output;
     if (preparing && callers)
       refuse("{}: {} is an {}, which prepare ops have not", op, operand, nameOf(space));
+    // Only a kernel that is made for it leaves zeros behind, and nothing that runs outside of a context has some.
+    if (space == Space::Zeroed && (writes || preparing))
+      refuse("{}: {} is zeroed memory, which only kernels of a step may use", op, operand);
     bool writable = space == Space::Arena || space == (preparing ? Space::Prepared : Space::Output);
     if (writes && !writable)
       refuse("{}: writes {} memory through {}", op, nameOf(space), operand);

@@ -199,7 +199,8 @@ void Session::checkRoom(const std::string &name, const Bucket &bucket) {
   uint64_t preparing = isMade ? 0 : passing + prepareScratch + products;
   const MemoryNeed needs[] = {{"weights", resident},
                               {"prepared weights", isMade ? 0 : plan.preparedBytes},
-                              {"scratch of a context or of the preparation", std::max(sizes.scratchBytes(), preparing)}};
+                              {"scratch of a context or of the preparation",
+                               std::max(sizes.scratchBytes() + plan.zeroedBytes, preparing)}};
   kernelDevice->checkRoom(needs);
 }
 
@@ -326,7 +327,8 @@ SessionMemory Session::memory() const {
   for (const auto &[name, plan] : planMap) {
     auto bucket = buckets.find(name);
     bool bound = bucket != buckets.end() && bucket->second.bound;
-    out.context = std::max(out.context, bound ? bucket->second.bound->scratchBytes() : plan.arenaBytes);
+    uint64_t scratch = bound ? bucket->second.bound->scratchBytes() : plan.arenaBytes;
+    out.context = std::max(out.context, scratch + plan.zeroedBytes);
   }
   return out;
 }

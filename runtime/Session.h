@@ -39,7 +39,7 @@ struct BoundBucket {
   std::vector<MemoryRef> memories; ///< of weights and constants that runs read, by buffer
   MemoryRef prepared;
   std::vector<uint64_t> versions; ///< of weights, by buffer
-  Addresses addresses;            ///< by buffer; null for inputs, outputs and the arena
+  Addresses addresses;            ///< by buffer; null for inputs, outputs and scratch
 
   /// Scratch that a context needs for this bucket.
   uint64_t scratchBytes() const;
@@ -170,7 +170,7 @@ private:
   void fillWithNaN(const CheckedRequest &request);
 
   std::shared_ptr<Session> session;
-  MemoryRef arena;
+  MemoryRef arena, zeroed; ///< zeroed: of buffers in Space::Zeroed, null while no bucket has some
   std::unique_ptr<Queue> queue; ///< behind the memory that its work uses: it ends first
   std::map<std::string, Known> known;
   std::vector<MemoryRef> inputStaging, outputStaging; ///< by port, kept between runs

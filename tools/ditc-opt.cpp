@@ -8,6 +8,7 @@
 #include "passes/GroupKernels.h"
 #include "passes/LegalizeForCuda.h"
 #include "passes/Passes.h"
+#include "passes/PlanAttention.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -29,6 +30,7 @@ int main(int argc, char **argv) {
   ditc::registerSimplifyAttention();
   ditc::registerSinkConcats();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"))); });
+  mlir::registerPass([] { return ditc::createPlanAttention(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))); });
   mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));
 }

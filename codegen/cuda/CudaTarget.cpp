@@ -6,7 +6,9 @@
 #include "codegen/cuda/Nvrtc.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/families/Families.h"
+#include "codegen/cuda/gemm/MmaGemm.h"
 #include "codegen/cuda/rowwise/Rowwise.h"
+#include "codegen/cuda/sm90/AttentionProblem.h"
 #include "codegen/cuda/sm90/Hopper.h"
 #include "dialects/Locations.h"
 #include "runtime/Error.h"
@@ -127,12 +129,15 @@ static FailureOr<CudaUnit> emitBestAttention(plan::KernelOp kernel, const CudaAr
   return arch.hasWgmma() && acceptsHopperAttention(kernel) ? emitHopperAttention(kernel) : emitAttention(kernel, arch);
 }
 
-static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &) { return emitHopperGemm(kernel); }
+static FailureOr<CudaUnit> emitPackedMask(plan::KernelOp kernel, const CudaArch &) { return emitMaskPack(kernel); }
+
+static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &arch) { return arch.hasWgmma() ? emitHopperGemm(kernel) : emitMmaGemm(kernel, arch); }
 
 CudaEmitter cudaEmitterOf(StringRef family) {
   return llvm::StringSwitch<CudaEmitter>(family)
       .Case("rowwise", emitRowwise)
       .Case("attention", emitBestAttention)
+      .Case("mask_pack", emitPackedMask)
       .Case("gemm", emitGemm)
       .Case("gemv", emitGemv)
       .Case("conv", emitConv)
@@ -149,25 +154,28 @@ namespace {
 /// What may be one launch today.
 class CudaTargetKernels : public TargetKernels {
 public:
-  explicit CudaTargetKernels(const CudaArch &arch) : arch(arch) {}
+  CudaTargetKernels(const CudaArch &arch, bool keepRoundings) : arch(arch), keepRoundings(keepRoundings) {}
 
   Verdict takes(dit::FusionOp fusion) const override {
     if (fusion.getFamily() == "rowwise")
       return acceptsRowwise(fusion.getBodyBlock());
     if (fusion.getFamily() == "gemv" && llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>))
       return {};
-    if (fusion.getFamily() == "gemm" && arch.hasWgmma())
-      return acceptsHopperGemm(fusion);
+    if (fusion.getFamily() == "gemm" && !keepRoundings)
+      return acceptsGemm(fusion, arch.hasWgmma() ? ResidualBy::CopyEngine : ResidualBy::Loads);
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};
   }
 
+  AttentionNeeds needsOf(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionNeeds(attention) : AttentionNeeds(); }
+
 private:
   CudaArch arch;
+  bool keepRoundings;
 };
 
 } // namespace
 
-std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch) { return std::make_shared<CudaTargetKernels>(arch); }
+std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, bool keepRoundings) { return std::make_shared<CudaTargetKernels>(arch, keepRoundings); }
 
 FailureOr<CudaObject> emitCuda(ModuleOp module, const CudaArch &arch, const CudaOptions &options) {
   CudaObject object;

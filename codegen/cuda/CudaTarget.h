@@ -19,8 +19,9 @@ namespace ditc {
 std::optional<CudaArch> parseCudaArch(std::string_view name);
 std::vector<std::string> cudaArchNames();
 
-/// What the target launches as one kernel, for the passes.
-std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch);
+/// What the target launches as one kernel, for the passes. Where every rounding of the graph is kept, products have no
+/// epilogues: theirs would skip the rounding of the product.
+std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, bool keepRoundings = false);
 
 /// One compiled kernel, for the report and the package.
 struct CudaKernel {

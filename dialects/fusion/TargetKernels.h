@@ -5,8 +5,18 @@
 
 #include "dialects/dit/Dit.h"
 #include "dialects/fusion/Reason.h"
+#include "dialects/plan/Plan.h"
 
 namespace ditc {
+
+/// What an attention kernel wants beside its tensors; see passes/PlanAttention.cpp.
+struct AttentionNeeds {
+  /// Above 0: its boolean mask is to be packed, with one verdict for each tile of this many queries and keys.
+  int64_t maskRows = 0, maskKeys = 0;
+  /// Above 0: the last tiles are shared by all blocks. Scratch of so many numbers holds the parts (f32), and so many
+  /// numbers of zeroed memory count them (i32).
+  int64_t parts = 0, counters = 0;
+};
 
 class TargetKernels {
 public:
@@ -14,6 +24,11 @@ public:
 
   /// May all of `fusion` be one launch? Its family says by which kernel.
   virtual Verdict takes(dit::FusionOp fusion) const = 0;
+
+  /// Of a kernel of family "attention" as it was lowered. Nothing by default.
+  virtual AttentionNeeds needsOf(plan::KernelOp attention) const;
 };
+
+inline AttentionNeeds TargetKernels::needsOf(plan::KernelOp) const { return {}; }
 
 } // namespace ditc

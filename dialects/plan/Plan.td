@@ -28,7 +28,8 @@ def Plan_MemRef : MemRefOf<[AnyType]>;
 
 def Plan_Space : I32EnumAttr<"Space", "where a buffer's memory comes from", [
   I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">, I32EnumAttrCase<"Weight", 2, "weight">,
-  I32EnumAttrCase<"Constant", 3, "constant">, I32EnumAttrCase<"Prepared", 4, "prepared">, I32EnumAttrCase<"Arena", 5, "arena">]> {
+  I32EnumAttrCase<"Constant", 3, "constant">, I32EnumAttrCase<"Prepared", 4, "prepared">, I32EnumAttrCase<"Arena", 5, "arena">,
+  I32EnumAttrCase<"Zeroed", 6, "zeroed">]> {
   let cppNamespace = "::ditc::plan";
   let genSpecializedAttr = 0;
 }
@@ -46,8 +47,8 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove, NoTerminator
 def Plan_BufferOp : Plan_Op<"buffer", [Pure]> {
   let summary = "memory of a tensor";
   let description = [{
-    `index` is the position among inputs or outputs, `name` the weight's name, `value` the constant, `offset` the byte offset in the arena or the prepared
-    memory once planned.
+    `index` is the position among inputs or outputs, `name` the weight's name, `value` the constant, `offset` the byte offset in the arena, the prepared or
+    the zeroed memory once planned. Zeroed memory holds zeros whenever an operation begins: kernels that use it put them back.
   }];
   let arguments = (ins Plan_SpaceAttr:$space, OptionalAttr<I64Attr>:$index, OptionalAttr<StrAttr>:$name, OptionalAttr<I64Attr>:$offset, OptionalAttr<ElementsAttr>:$value);
   let results = (outs Plan_MemRef:$result);

@@ -40,11 +40,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ditc", required=True)
     parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--target", default="host", help="of ditc compile")
     parser.add_argument("models", nargs="+")
     arguments = parser.parse_args()
     print("".join(f"{name:>12}" for name in [*PARTS, "total"]) + "  model")
     for model in arguments.models:
-        ends = [compile_seconds(arguments.ditc, model, options, arguments.runs) for options in PARTS.values()]
+        ends = [compile_seconds(arguments.ditc, model, [*options, "--target", arguments.target], arguments.runs) for options in PARTS.values()]
         parts = [end - start for start, end in zip([0, *ends], ends)]
         print("".join(f"{seconds:12.3f}" for seconds in [*parts, ends[-1]]) + f"  {model}", flush=True)
 

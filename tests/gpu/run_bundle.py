@@ -3,25 +3,13 @@
 
 Prints a table and writes OUT/gemm.json with the GPU, versions, and every figure; peers run in the same process.
 """
-import datetime
 import json
 import os
-import subprocess
 import sys
-
-import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from ditc_gpu import gemm_cases, gemm_fused, report, supervise  # noqa: E402
-
-
-def environment(bundle):
-    with open(os.path.join(bundle, "bundle.json")) as file:
-        built = json.load(file)
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True,
-                            text=True, check=False).stdout.strip()
-    return {**built, "date": datetime.date.today().isoformat(), "gpu": torch.cuda.get_device_name(), "driver": driver,
-            "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
+from ditc_gpu.environment import environment  # noqa: E402
 
 
 def main():

@@ -48,26 +48,6 @@ template <class Function> std::string joined(size_t count, Function function) {
   return text;
 }
 
-/// The kernel, and a function of the same inputs that computes its outputs with the reference operation.
-std::string moduleText(const CudaCase &c) {
-  size_t inputs = c.args.size() - c.outputs;
-  auto type = [&](size_t i) { return tensorText(c.args[i]); };
-  std::string results = joined(c.outputs, [&](size_t i) { return type(inputs + i); });
-  std::string alignments = joined(c.args.size(), [&](size_t i) { return std::string("256"); });
-  std::string config = c.config + (c.aligned ? (c.config.empty() ? "" : ", ") + ("alignments = array<i64: " + alignments + ">") : "");
-  std::string text = "plan.kernel @kernel family \"" + c.family + "\" args [" + joined(c.args.size(), [&](size_t i) { return memrefText(c.args[i]); }) +
-                     "] outputs " + std::to_string(c.outputs) + " config {" + config + "} " + (c.body.empty() ? "{}" : c.body) + "\n";
-  if (c.reference.empty())
-    return text;
-  text += "func.func @reference(" + joined(inputs, [&](size_t i) { return "%" + std::to_string(i) + ": " + type(i); }) + ") -> (" + results + ") {\n";
-  if (c.reference.find('\n') != std::string::npos) // whole lines, which name the results %r0, %r1, ...
-    return text + c.reference + "  return " + joined(c.outputs, [&](size_t i) { return "%r" + std::to_string(i); }) + " : " + results + "\n}\n";
-  text += "  %r" + (c.outputs > 1 ? ":" + std::to_string(c.outputs) : "") + " = " + c.reference + " : (" + joined(inputs, type) + ") -> " +
-          (c.outputs > 1 ? "(" + results + ")" : results) + "\n";
-  return text + "  return " + joined(c.outputs, [&](size_t i) { return c.outputs > 1 ? "%r#" + std::to_string(i) : std::string("%r"); }) + " : " + results +
-         "\n}\n";
-}
-
 /// Memory of an argument; its elements in row-major order lie at `offsets`, in bytes.
 struct Memory {
   std::unique_ptr<emulator::GuardedMemory> bytes;
@@ -151,6 +131,26 @@ void compare(const TensorValue &expected, const Numbers &actual, double toleranc
 }
 
 } // namespace
+
+/// The function computes the outputs with the reference operation.
+std::string moduleText(const CudaCase &c) {
+  size_t inputs = c.args.size() - c.outputs;
+  auto type = [&](size_t i) { return tensorText(c.args[i]); };
+  std::string results = joined(c.outputs, [&](size_t i) { return type(inputs + i); });
+  std::string alignments = joined(c.args.size(), [&](size_t i) { return std::string("256"); });
+  std::string config = c.config + (c.aligned ? (c.config.empty() ? "" : ", ") + ("alignments = array<i64: " + alignments + ">") : "");
+  std::string text = "plan.kernel @kernel family \"" + c.family + "\" args [" + joined(c.args.size(), [&](size_t i) { return memrefText(c.args[i]); }) +
+                     "] outputs " + std::to_string(c.outputs) + " config {" + config + "} " + (c.body.empty() ? "{}" : c.body) + "\n";
+  if (c.reference.empty())
+    return text;
+  text += "func.func @reference(" + joined(inputs, [&](size_t i) { return "%" + std::to_string(i) + ": " + type(i); }) + ") -> (" + results + ") {\n";
+  if (c.reference.find('\n') != std::string::npos) // whole lines, which name the results %r0, %r1, ...
+    return text + c.reference + "  return " + joined(c.outputs, [&](size_t i) { return "%r" + std::to_string(i); }) + " : " + results + "\n}\n";
+  text += "  %r" + (c.outputs > 1 ? ":" + std::to_string(c.outputs) : "") + " = " + c.reference + " : (" + joined(inputs, type) + ") -> " +
+          (c.outputs > 1 ? "(" + results + ")" : results) + "\n";
+  return text + "  return " + joined(c.outputs, [&](size_t i) { return c.outputs > 1 ? "%r#" + std::to_string(i) : std::string("%r"); }) + " : " + results +
+         "\n}\n";
+}
 
 struct CudaFamilies::State {
   MLIRContext context;

@@ -33,6 +33,9 @@ struct CudaCase {
   bool aligned = true;         ///< element 0 of each argument is known to lie at a multiple of 16 bytes
 };
 
+/// A module of the plan.kernel @kernel, and of the function @reference if the case has one.
+std::string moduleText(const CudaCase &c);
+
 class CudaFamilies {
 public:
   explicit CudaFamilies(CudaEmitter emitter, const std::string &arch = "sm_80");

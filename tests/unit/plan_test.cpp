@@ -176,7 +176,35 @@ TEST(Plan, RefusedGemms) {
     EXPECT_NE(checkError(test.change).find(test.text), std::string::npos) << checkError(test.change);
 }
 
+TEST(Plan, ZeroedMemory) {
+  auto use = [](Plan &p) {
+    p.zeroedBytes = 64;
+    p.buffers.push_back({Space::Zeroed, 0, "", 16, 48});
+    LaunchOp &launch = std::get<LaunchOp>(p.step[1].body);
+    launch.args.insert(launch.args.end() - 1, {7, 0});
+  };
+  Plan plan = goodPlan();
+  EXPECT_EQ(writePlan(plan).find("zeroed"), std::string::npos); // plans without are as they were
+  use(plan);
+  Plan read = parsePlan(writePlan(plan), "p");
+  EXPECT_EQ(read.zeroedBytes, 64u);
+  EXPECT_EQ(read.buffers[7].space, Space::Zeroed);
+  EXPECT_EQ(read.buffers[7].offset, 16u);
+  const PlanCase cases[] = {
+      {[](Plan &p) { p.zeroedBytes = 63; }, "buffer 7 covers 48 bytes at 16 of the 63 bytes of zeroed"},
+      {[](Plan &p) { p.buffers[7].offset = UINT64_MAX; }, "of the 64 bytes of zeroed"},
+      {[](Plan &p) { std::get<CopyOp>(p.step[2].body).dst = {7, 0}; }, "dst is zeroed memory, which only kernels of a step"},
+      {[](Plan &p) { std::get<LaunchOp>(p.step[1].body).args.back() = {7, 0}; }, "argument 4 is zeroed memory"},
+      {[](Plan &p) { p.prepare[0].body = CopyOp{{7, 0}, {5, 0}, 4}; }, "src is zeroed memory, which only kernels of a step"},
+  };
+  for (const PlanCase &test : cases) {
+    std::string error = checkError([&](Plan &p) { use(p), test.change(p); });
+    EXPECT_NE(error.find(test.text), std::string::npos) << error;
+  }
+}
+
 TEST(Plan, SpaceNames) {
   EXPECT_EQ(nameOf(Space::Input), "input");
   EXPECT_EQ(nameOf(Space::Arena), "arena");
+  EXPECT_EQ(nameOf(Space::Zeroed), "zeroed");
 }

@@ -112,6 +112,7 @@ TEST_P(RandomGraphs, FusionKeepsTheNumbers) {
 
 TEST_P(RandomGraphsOnHost, GiveTheNumbers) {
   ASSERT_TRUE(succeeded(runPipeline(*module, CompileOptions(), "")));
+  ASSERT_TRUE(succeeded(runPlanPhase(*module, CompileOptions(), "host", "")));
   Outputs first = runOnHost();
   expectClose(first);
   Outputs second = runOnHost();

@@ -289,6 +289,25 @@ TEST_F(SessionTest, PoisonShowsWhatNobodyWrote) {
   EXPECT_TRUE(std::isnan(y[1]));
 }
 
+/// Zero at first, kept between the runs of a context, and not poisoned.
+TEST_F(SessionTest, ZeroedMemory) {
+  std::shared_ptr<Session> session = open({.plan = [](Plan &plan) {
+    plan.zeroedBytes = 16;
+    plan.buffers.push_back({Space::Zeroed, 0, "", 8, 4});
+    plan.kernels.push_back("count_runs");
+    plan.step = {{LaunchOp{2, {{7, 0}, {1, 0}}}, ""}};
+  }});
+  for (int context = 0; context < 2; ++context) {
+    Context own(session);
+    for (int i = 0; i < 3; ++i) {
+      std::vector<float> x = inputX(2), y(8);
+      TensorRef in = tensor("x", x, {2, kIn}), out = tensor("y", y, {2, kOut});
+      own.run({"two", {&in, 1}, {&out, 1}, false, /*poison=*/i % 2 == 1});
+      EXPECT_EQ(y[0], static_cast<float>(i));
+    }
+  }
+}
+
 TEST_F(SessionTest, PrepareMayUseScratchAndCopies) {
   std::shared_ptr<Session> session = open({.plan = [](Plan &plan) {
     plan.arenaBytes = 1024;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attention_sm90.cuh for one plan.kernel: the choice of tiles, the arguments as the template's Params, and the unit.
+// attention_sm90.cuh and attention_small.cuh for one plan.kernel: the arguments as the template's Params, and the unit.
 #include "codegen/cuda/ScalarText.h"
+#include "codegen/cuda/sm90/AttentionProblem.h"
 #include "codegen/cuda/sm90/Hopper.h"
 #include "dialects/Locations.h"
-#include "dialects/dit/Dit.h"
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstddef>
 
 using namespace mlir;
@@ -19,9 +18,7 @@ namespace {
 
 using cuda::TensorMapPatch;
 
-constexpr int kMultiprocessors = 132; // of an H100 or H200; the choice of tiles looks at how well they are filled
-
-/// attention_sm90::Params as it lies in memory.
+/// attention_sm90::Params as it lies in memory. attention_small::Params ends before `parts`.
 struct alignas(64) Params {
   uint8_t q[128], k[128], v[128];
   uint64_t out;
@@ -32,183 +29,173 @@ struct alignas(64) Params {
   int32_t splitTiles;
   uint64_t logSumExp;
 };
-
-/// The tiles of a head size.
-struct Tiles {
-  int headDim; ///< up to this
-  int consumers, blockN, qkPanel, vPanel;
-};
-
-/// Measured on an H200; see attention_sm90.cuh.
-constexpr Tiles kTiles[] = {{32, 3, 144, 32, 32}, {40, 3, 128, 64, 64}, {64, 3, 128, 64, 64},  {72, 3, 128, 64, 64},  {80, 3, 112, 64, 64},  {88, 2, 144, 64, 64},
-                            {96, 2, 144, 64, 64}, {112, 2, 144, 64, 64}, {128, 2, 128, 64, 64}, {160, 2, 128, 64, 32}, {192, 2, 112, 64, 64}, {256, 2, 80, 64, 64}};
-
-/// The kernel's arguments and sizes, read once.
-class Attention {
-public:
-  explicit Attention(plan::KernelOp kernel) : kernel(kernel) {
-    auto flag = [&](StringRef name) { auto attr = kernel.getConfig().getAs<BoolAttr>(name); return attr && attr.getValue(); };
-    causal = flag("causal");
-    hasMask = flag("has_mask");
-    scale = kernel.getConfig().getAs<FloatAttr>("scale").getValueAsDouble();
-    ArrayRef<int64_t> q = type(0).getShape(), k = type(1).getShape();
-    batch = q[0], heads = q[1], queries = q[2], headDim = q[3];
-    keyHeads = k[1], keys = k[2], valueDim = type(2).getShape()[3];
-  }
-
-  MemRefType type(unsigned i) const { return kernel.getArgType(i); }
-  unsigned outIndex() const { return kernel.getNumArgs() - 1; }
-
-  int64_t alignment(unsigned i) const {
-    auto list = kernel.getConfig().getAs<DenseI64ArrayAttr>("alignments");
-    return list ? list[i] : dit::elementBytes(type(i).getElementType());
-  }
-
-  mutable plan::KernelOp kernel; ///< MLIR's accessors are not const
-  bool causal = false, hasMask = false;
-  double scale = 1;
-  int64_t batch, heads, keyHeads, queries, keys, headDim, valueDim;
-};
-
-bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
-
-/// Rows of 16-byte pieces, and no dimension that is repeated.
-bool isReadableByCopies(const Attention &a, unsigned i) {
-  plan::Layout layout = plan::layoutOf(a.type(i));
-  ArrayRef<int64_t> shape = a.type(i).getShape();
-  if (a.alignment(i) < 16 || (layout.strides[3] != 1 && shape[3] > 1))
-    return false;
-  for (unsigned d = 0; d < 3; ++d)
-    if (shape[d] > 1 && (layout.strides[d] <= 0 || layout.strides[d] % 8 != 0))
-      return false;
-  return true;
-}
-
-Tiles tilesFor(const Attention &a) {
-  int64_t size = std::max(a.headDim, a.valueDim);
-  Tiles tiles = *llvm::find_if(kTiles, [&](const Tiles &t) { return size <= t.headDim; });
-  if (a.causal || a.hasMask)
-    tiles.blockN = tiles.blockN / 32 * 32;
-  // Few tiles: smaller ones fill more multiprocessors. Short sequences want short blocks as well.
-  auto count = [&](int consumers) { return a.batch * a.heads * llvm::divideCeil(a.queries, 64 * consumers); };
-  while (tiles.consumers > 1 && (count(tiles.consumers) < kMultiprocessors || a.queries <= 64 * (tiles.consumers - 1)))
-    --tiles.consumers;
-  if (tiles.consumers == 1)
-    tiles.blockN = std::min(tiles.blockN, 64);
-  while (tiles.blockN > 32 && tiles.blockN - 32 >= a.keys)
-    tiles.blockN -= 32;
-  return tiles;
-}
-
-uint32_t sharedBytes(const Attention &a, const Tiles &t, int stages) {
-  int64_t qk = llvm::divideCeil(a.headDim, t.qkPanel) * t.qkPanel, v = llvm::divideCeil(a.valueDim, t.vPanel) * t.vPanel;
-  return 2 * (64 * t.consumers * qk + stages * t.blockN * (qk + v)) + 8 * (2 * t.consumers + 4 * stages) + 4 * stages + 1024;
-}
+constexpr size_t kSmallParamsBytes = 448;
+static_assert(offsetof(Params, out) == 384 && offsetof(Params, batch) == 416 && offsetof(Params, parts) == 440 && sizeof(Params) == 512);
 
 /// (column, token, head, batch); a dimension of size 1 may have any stride.
-TensorMapPatch tensorMap(const Attention &a, unsigned arg, int panel, int rows) {
-  MemRefType type = a.type(arg);
+TensorMapPatch tensorMap(const AttentionProblem &p, unsigned arg, ArrayRef<uint32_t> box) {
+  MemRefType type = p.type(arg);
   plan::Layout layout = plan::layoutOf(type);
   TensorMapPatch map;
   map.arg = arg;
   map.dtype = type.getElementType().isBF16() ? DType::bf16 : DType::f16;
-  map.swizzle = panel == 64 ? cuda::TensorMapSwizzle::Bytes128 : panel == 32 ? cuda::TensorMapSwizzle::Bytes64 : cuda::TensorMapSwizzle::Bytes32;
+  map.swizzle = box[0] == 64 ? cuda::TensorMapSwizzle::Bytes128 : box[0] == 32 ? cuda::TensorMapSwizzle::Bytes64 : cuda::TensorMapSwizzle::Bytes32;
   for (int d = 3; d >= 0; --d) {
     map.sizes.push_back(type.getDimSize(d));
     if (d < 3)
       map.strides.push_back(2 * (type.getDimSize(d) == 1 ? std::max<int64_t>(llvm::alignTo(type.getDimSize(3), 8), 8) : layout.strides[d]));
   }
-  map.box = {static_cast<uint32_t>(panel), static_cast<uint32_t>(rows), 1, 1};
+  map.box.assign(box.begin(), box.end());
   return map;
 }
 
-cuda::KernelParameter parameters(const Attention &a, const Tiles &tiles) {
-  plan::Layout out = plan::layoutOf(a.type(a.outIndex()));
-  Params p{};
-  p.outBatch = out.strides[0], p.outHead = out.strides[1], p.outRow = out.strides[2];
-  p.batch = a.batch, p.heads = a.heads, p.headsPerKey = a.heads / a.keyHeads, p.queries = a.queries, p.keys = a.keys;
-  p.scaleLog2 = static_cast<float>(a.scale * 1.4426950408889634);
-  const auto *bytes = reinterpret_cast<const uint8_t *>(&p);
-  cuda::KernelParameter parameter{{bytes, bytes + sizeof p}, {}};
-  parameter.patches.push_back({offsetof(Params, q), tensorMap(a, 0, tiles.qkPanel, 64)});
-  parameter.patches.push_back({offsetof(Params, k), tensorMap(a, 1, tiles.qkPanel, tiles.blockN)});
-  parameter.patches.push_back({offsetof(Params, v), tensorMap(a, 2, tiles.vPanel, tiles.blockN)});
-  parameter.patches.push_back({offsetof(Params, out), cuda::PointerPatch{a.outIndex(), 0}});
+Params commonParams(const AttentionProblem &p) {
+  plan::Layout out = plan::layoutOf(p.type(p.outIndex()));
+  Params params{};
+  params.outBatch = out.strides[0], params.outHead = out.strides[1], params.outRow = out.strides[2];
+  params.batch = p.batch, params.heads = p.heads, params.headsPerKey = p.heads / p.keyHeads, params.queries = p.queries, params.keys = p.keys;
+  params.scaleLog2 = static_cast<float>(p.scale * 1.4426950408889634);
+  return params;
+}
+
+cuda::KernelParameter parameter(const AttentionProblem &p, const Params &params, ArrayRef<uint32_t> qBox, ArrayRef<uint32_t> kBox, ArrayRef<uint32_t> vBox) {
+  const auto *bytes = reinterpret_cast<const uint8_t *>(&params);
+  cuda::KernelParameter parameter{{bytes, bytes + sizeof params}, {}};
+  parameter.patches.push_back({offsetof(Params, q), tensorMap(p, 0, qBox)});
+  parameter.patches.push_back({offsetof(Params, k), tensorMap(p, 1, kBox)});
+  parameter.patches.push_back({offsetof(Params, v), tensorMap(p, 2, vBox)});
+  parameter.patches.push_back({offsetof(Params, out), cuda::PointerPatch{p.outIndex(), 0}});
   return parameter;
 }
 
-/// The mask's type, and how it is made from the kernel's parameters.
-std::pair<std::string, std::string> maskOf(const Attention &a) {
-  std::string causal = "Causal{{}, 0}";
-  if (!a.hasMask)
-    return a.causal ? std::pair<std::string, std::string>{"", causal} : std::pair<std::string, std::string>{"", "NoMask{}"};
-  MemRefType mask = a.type(3);
-  plan::Layout layout = plan::layoutOf(mask);
-  auto stride = [&](unsigned d) { return mask.getDimSize(d) == 1 ? int64_t(0) : layout.strides[d]; };
-  std::string bias = fmt::format("AdditiveMask<{}>{{{{}}, bias, {}, {}, {}, {}, {}, {}}}", cudaTypeName(mask.getElementType()), stride(0), stride(1), stride(2),
-                                 a.queries, a.keys, scalarLiteral(1 / a.scale, false));
-  if (a.causal)
-    bias = fmt::format("Both<AdditiveMask<{}>, Causal>{{{}, {}}}", cudaTypeName(mask.getElementType()), bias, causal);
-  return {", const void *bias", bias};
+//===-- masks -----------------------------------------------------------------------------------===//
+
+/// Kernel parameters behind Params, and the mask made from them.
+struct MaskText {
+  std::string parameters, type, value;
+};
+
+MaskText bitsText(const AttentionProblem &p) {
+  auto stride = [&](unsigned arg, unsigned d) { return p.type(arg).getDimSize(d) == 1 ? int64_t(0) : plan::layoutOf(p.type(arg)).strides[d]; };
+  int64_t rows = p.type(3).getDimSize(2);
+  return {", const u32 *words, const u8 *verdicts", "BitMask",
+          fmt::format("BitMask{{{{}}, words, verdicts, {}, {}, {}, {}, {}, {}, {}}}", stride(3, 0), stride(3, 1), stride(3, 2), stride(4, 0), stride(4, 1),
+                      rows == 1 ? 0 : plan::layoutOf(p.type(4)).strides[2], rows)};
 }
 
-std::string unitText(const Attention &a, const Tiles &tiles, int stages) {
-  auto [argument, mask] = maskOf(a);
-  return fmt::format(R"(#include "attention_sm90.cuh"
+MaskText biasText(const AttentionProblem &p) {
+  std::string element = cudaTypeName(p.type(3).getElementType()), inverse = scalarLiteral(1 / p.scale, false);
+  if (p.mask == AttentionMask::Rows) {
+    std::string type = fmt::format("AdditiveMask<{}>", element);
+    return {", const void *bias", type,
+            fmt::format("{}{{{{}}, bias, {}, {}, {}, {}, {}, {}}}", type, p.maskStride(0), p.maskStride(1), p.maskStride(2), p.queries, p.keys, inverse)};
+  }
+  bool pairs = p.alignment(3) >= 4 && p.keys % 2 == 0 && p.maskStride(0) % 2 == 0 && p.maskStride(1) % 2 == 0;
+  std::string type = fmt::format("ColumnBias<{}, {}>", element, pairs);
+  return {", const void *bias", type, fmt::format("{}{{{{}}, bias, {}, {}, {}, {}}}", type, p.maskStride(0), p.maskStride(1), p.keys, inverse)};
+}
+
+MaskText maskText(const AttentionProblem &p) {
+  MaskText causal{"", "Causal", "Causal{{}, 0}"};
+  if (!p.hasMask)
+    return p.causal ? causal : MaskText{"", "NoMask", "NoMask{}"};
+  MaskText mask = p.mask == AttentionMask::Bits ? bitsText(p) : biasText(p);
+  if (!p.causal)
+    return mask;
+  return {mask.parameters, "", fmt::format("Both<{}, Causal>{{{}, {}}}", mask.type, mask.value, causal.value)};
+}
+
+void addMaskPointers(const AttentionProblem &p, CudaUnit &unit) {
+  if (p.hasMask)
+    unit.addPointer(3);
+  if (p.packedMask)
+    unit.addPointer(4);
+}
+
+//===-- units -----------------------------------------------------------------------------------===//
+
+/// The unit but for the members of Config that a template has for itself.
+std::string unitText(const AttentionProblem &p, StringRef space, StringRef config, uint32_t threads, int blocks) {
+  MaskText mask = maskText(p);
+  return fmt::format(R"(#include "{0}.cuh"
 using namespace ditc;
 
-// {}
-// q {}x{}x{}x{}, {} keys of {} heads, values of {}
+// {1}
+// q {2}x{3}x{4}x{5}, {6} keys of {7} heads, values of {8}
 struct Config {{
-  using Element = {};
-  static constexpr int HEAD_DIM = {}, V_DIM = {}, BLOCK_N = {}, CONSUMERS = {};
-  static constexpr int STAGES = {}, QK_PANEL = {}, V_PANEL = {};
-  static constexpr bool ORDERED = true;
-}};
+  using Element = {9};
+  static constexpr int HEAD_DIM = {5}, V_DIM = {8};
+{10}}};
 
-extern "C" __global__ void __launch_bounds__({}, 1)
-{}(const __grid_constant__ attention_sm90::Params p{}) {{
-  attention_sm90::run<Config>(p, {}, StorePlain{{}});
+extern "C" __global__ void __launch_bounds__({11}, {12})
+{13}(const __grid_constant__ {0}::Params p{14}) {{
+  {0}::run<Config>(p, {15}, StorePlain{{}});
 }}
 )",
-                     writeNodeName(nameOf(a.kernel.getLoc())), a.batch, a.heads, a.queries, a.headDim, a.keys, a.keyHeads, a.valueDim, cudaTypeName(a.type(0).getElementType()).substr(6),
-                     a.headDim, a.valueDim, tiles.blockN, tiles.consumers, stages, tiles.qkPanel, tiles.vPanel, 128 * (tiles.consumers + 1), a.kernel.getSymName().str(), argument, mask);
+                     space.str(), writeNodeName(nameOf(p.kernel.getLoc())), p.batch, p.heads, p.queries, p.headDim, p.keys, p.keyHeads, p.valueDim,
+                     cudaTypeName(p.type(0).getElementType()).substr(6), config.str(), threads, blocks, p.kernel.getSymName().str(), mask.parameters, mask.value);
+}
+
+CudaUnit emitLarge(const AttentionProblem &p) {
+  AttentionTiles tiles = attentionTilesFor(p);
+  std::string config = fmt::format("  static constexpr int BLOCK_N = {}, CONSUMERS = {};\n"
+                                   "  static constexpr int STAGES = {}, QK_PANEL = {}, V_PANEL = {};\n"
+                                   "  static constexpr bool ORDERED = true;\n",
+                                   tiles.blockN, tiles.consumers, tiles.stages, tiles.qkPanel, tiles.vPanel);
+  CudaUnit unit;
+  unit.text = unitText(p, "attention_sm90", config, tiles.threads(), 1);
+  int64_t work = p.batch * p.heads * llvm::divideCeil(p.queries, tiles.rows());
+  unit.launch.grid = {static_cast<uint32_t>(p.sharedTiles ? kAttentionMultiprocessors : work), 1, 1};
+  unit.launch.blocksPerSm = 1;
+  unit.launch.threads = tiles.threads();
+  unit.launch.sharedBytes = tiles.sharedBytes(p);
+
+  Params params = commonParams(p);
+  if (p.sharedTiles)
+    params.splitTiles = attentionSharedTiles(p, tiles);
+  auto rows = static_cast<uint32_t>(tiles.blockN), qk = static_cast<uint32_t>(tiles.qkPanel), v = static_cast<uint32_t>(tiles.vPanel);
+  unit.parameters.push_back(parameter(p, params, {qk, 64, 1, 1}, {qk, rows, 1, 1}, {v, rows, 1, 1}));
+  if (p.sharedTiles) {
+    unit.parameters[0].patches.push_back({offsetof(Params, parts), cuda::PointerPatch{p.outIndex() - 2, 0}});
+    unit.parameters[0].patches.push_back({offsetof(Params, counters), cuda::PointerPatch{p.outIndex() - 1, 0}});
+  }
+  addMaskPointers(p, unit);
+  return unit;
+}
+
+CudaUnit emitSmall(const AttentionProblem &p, const SmallAttentionTiles &tiles) {
+  std::string config = fmt::format("  static constexpr int BLOCK_N = {}, SEGMENT = {}, PACK_HEADS = {};\n"
+                                   "  static constexpr int PANEL = {}, STAGES = {};\n",
+                                   tiles.blockN, tiles.segment, tiles.packHeads, tiles.panel, tiles.stages);
+  CudaUnit unit;
+  unit.text = unitText(p, "attention_small", config, 128, tiles.blocks);
+  int packBatches = tiles.packed() / tiles.packHeads;
+  int64_t items = llvm::divideCeil(p.queries, tiles.segment) * (p.heads / tiles.packHeads) * llvm::divideCeil(p.batch, packBatches);
+  unit.launch.grid = {static_cast<uint32_t>(items), 1, 1};
+  unit.launch.blocksPerSm = tiles.blocks;
+  unit.launch.threads = 128;
+  unit.launch.sharedBytes = tiles.sharedBytes(p);
+  auto panel = static_cast<uint32_t>(tiles.panel), heads = static_cast<uint32_t>(tiles.packHeads), batches = static_cast<uint32_t>(packBatches);
+  std::array<uint32_t, 4> q = {panel, static_cast<uint32_t>(tiles.segment), heads, batches};
+  std::array<uint32_t, 4> keys = {panel, static_cast<uint32_t>(tiles.blockN / tiles.packed()), heads, batches};
+  unit.parameters.push_back(parameter(p, commonParams(p), q, keys, keys));
+  unit.parameters[0].bytes.resize(kSmallParamsBytes);
+  addMaskPointers(p, unit);
+  return unit;
 }
 
 } // namespace
 
 bool acceptsHopperAttention(plan::KernelOp kernel) {
-  Attention a(kernel);
-  if (a.queries == 0 || a.keys == 0 || a.batch == 0 || a.headDim % 8 != 0 || a.valueDim % 8 != 0 || std::max(a.headDim, a.valueDim) > 256 || a.headDim == 0 || a.valueDim == 0 || !(a.scale > 0))
-    return false;
-  for (unsigned i : {0u, 1u, 2u, a.outIndex()})
-    if (!is16Bit(a.type(i).getElementType()) || a.type(i).getElementType() != a.type(0).getElementType() || !isReadableByCopies(a, i))
-      return false;
-  if (!a.hasMask)
-    return true;
-  MemRefType mask = a.type(3);
-  plan::Layout layout = plan::layoutOf(mask);
-  bool isFloat = is16Bit(mask.getElementType()) || mask.getElementType().isF32();
-  return isFloat && mask.getDimSize(3) == a.keys && (layout.strides[3] == 1 || a.keys == 1);
+  AttentionProblem problem(kernel);
+  return problem.fits() && (problem.mask != AttentionMask::Bits || problem.packedMask);
 }
 
 FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel) {
-  Attention a(kernel);
-  Tiles tiles = tilesFor(a);
-  int stages = 2;
-  while (tiles.blockN > 32 && sharedBytes(a, tiles, stages) > 232448)
-    tiles.blockN -= 32;
-  CudaUnit unit;
-  unit.text = unitText(a, tiles, stages);
-  int64_t work = a.batch * a.heads * llvm::divideCeil(a.queries, 64 * tiles.consumers);
-  unit.launch.grid = {static_cast<uint32_t>(work), 1, 1};
-  unit.launch.blocksPerSm = 1;
-  unit.launch.threads = 128 * (tiles.consumers + 1);
-  unit.launch.sharedBytes = sharedBytes(a, tiles, stages);
-  unit.parameters.push_back(parameters(a, tiles));
-  if (a.hasMask)
-    unit.addPointer(3);
-  return unit;
+  AttentionProblem problem(kernel);
+  if (std::optional<SmallAttentionTiles> tiles = smallAttentionTilesFor(problem))
+    return emitSmall(problem, *tiles);
+  return emitLarge(problem);
 }
 
 } // namespace ditc

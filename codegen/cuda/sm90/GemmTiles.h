@@ -4,9 +4,7 @@
 // measured (tests/bench/results).
 #pragma once
 
-#include "mlir/Support/LLVM.h"
-
-#include <cstdint>
+#include "codegen/cuda/gemm/GemmKernel.h"
 
 namespace ditc {
 
@@ -21,10 +19,6 @@ struct GemmTiles {
     int warps = 4 * consumers;
     return stages * 128 * (m + n) + warps * boxes * 32 * box + 8 * (2 * stages + warps * boxes) + 1024;
   }
-};
-
-struct GemmSize {
-  int64_t batches = 1, rows = 0, columns = 0, k = 0;
 };
 
 /// `head`: columns that an epilogue sees together (0: any), of which a tile's width is a multiple. `multiples`: columns that

@@ -10,12 +10,13 @@
 namespace ditc {
 
 /// Can this attention be read by tensor copies? 16-bit types, head sizes in multiples of 8 up to 256, rows that start on
-/// 16 bytes; no mask, a causal one, or an additive one.
+/// 16 bytes; no mask, a causal one, an additive one, or a packed boolean one.
 bool acceptsHopperAttention(plan::KernelOp kernel);
 mlir::FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel);
+/// A boolean mask becomes bits and verdicts.
+mlir::FailureOr<CudaUnit> emitMaskPack(plan::KernelOp kernel);
 
-/// Can this gemm fusion be one launch of gemm_sm90.cuh, if its arguments lie densely?
-Verdict acceptsHopperGemm(dit::FusionOp fusion);
+/// Gemm fusions that acceptsGemm takes (codegen/cuda/gemm/GemmKernel.h).
 mlir::FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel);
 
 } // namespace ditc

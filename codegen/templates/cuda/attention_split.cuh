@@ -67,14 +67,21 @@ __device__ WorkTile workTile(const Params &p, int number) {
   return {problem / p.heads, problem % p.heads, rowTile * L::BLOCK_M};
 }
 
+/// A stretch spans two tiles at most, so a GPU with fewer blocks than the host counted on computes all tiles whole.
+template <class Params>
+__device__ int sharedTiles(const Params &p) {
+  return p.splitTiles <= int(gridDim.x) ? p.splitTiles : 0;
+}
+
 /// The item of this block's `step`-th turn; false after the last. Producer and consumers walk the same list.
 template <class L, class Mask, class Params>
 __device__ bool workItem(const Params &p, const Mask &mask, int step, WorkItem &item) {
   int wholeTiles = ceilDiv(p.queries, L::BLOCK_M) * p.heads * p.batch;
   if constexpr (Mask::EVEN) {
-    wholeTiles -= p.splitTiles;
-    if (p.splitTiles > 0 && step < 2) {
-      Stretches line(p.splitTiles, ceilDiv(p.keys, L::BLOCK_N));
+    int splitTiles = sharedTiles(p);
+    wholeTiles -= splitTiles;
+    if (splitTiles > 0 && step < 2) {
+      Stretches line(splitTiles, ceilDiv(p.keys, L::BLOCK_N));
       item.shared = line.firstTile(blockIdx.x) + step;
       int start = item.shared * line.blocks;
       int first = line.begin(blockIdx.x) - start, last = line.begin(blockIdx.x + 1) - start;
@@ -87,7 +94,7 @@ __device__ bool workItem(const Params &p, const Mask &mask, int step, WorkItem &
       item.kind = item.range.last - item.range.first == line.blocks ? WorkKind::Whole : WorkKind::Part;
       return true;
     }
-    if (p.splitTiles > 0)
+    if (splitTiles > 0)
       step -= 2;
   }
   int number = tileNumber<Mask>(step);

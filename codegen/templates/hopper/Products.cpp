@@ -126,7 +126,7 @@ public:
   StringRef family() const override { return "gemv"; }
   bool isAnchor(Operation *op) const override {
     auto matmul = dyn_cast<dit::MatmulOp>(op);
-    return matmul && productRows(matmul) <= kMaxGemvRows && tensorType(matmul.getRhs()).getRank() == 2 && isa<FloatType>(tensorType(op->getResult(0)).getElementType());
+    return matmul && tensorType(matmul.getLhs()).getNumElements() > 0 && productRows(matmul) <= kMaxGemvRows && tensorType(matmul.getRhs()).getRank() == 2 && isa<FloatType>(tensorType(op->getResult(0)).getElementType());
   }
   Verdict acceptsReader(const Cluster &cluster, Operation *op) const override { return acceptsInEpilogue(cluster, op, kMaxGemvOperands); }
 

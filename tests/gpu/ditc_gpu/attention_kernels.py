@@ -34,6 +34,11 @@ MASKS = {
         ", const void *bias, long long biasBatch, long long biasHead, long long biasRow, int rows, float inverseScale",
         "AdditiveMask<{element}>{{}, bias, biasBatch, biasHead, biasRow, rows, p.keys, inverseScale}",
     ),
+    "columns": (  # one bias for all rows
+        "ColumnBias<{element}, true>",
+        ", const void *bias, long long biasBatch, long long biasHead, float inverseScale",
+        "ColumnBias<{element}, true>{{}, bias, biasBatch, biasHead, p.keys, inverseScale}",
+    ),
 }
 
 

@@ -22,25 +22,37 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
+def tensors_of(module):
+    """Parameters and buffers by name."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
 def build(notes):
-    """The module in bf16 with random weights; parameters that start at zero (gates, final layers) get values too."""
+    """The module in bf16 with random weights; parameters that start at zero (gates, final layers) get values too. What
+    the export kept in fp32 (any part of a name, as diffusers counts) keeps the values from before the cast: positions
+    of a rotary table would not survive it."""
     import diffusers
 
     torch.manual_seed(0)
     with torch.device("cuda"):
-        module = getattr(diffusers, notes["cls"])(**notes["config"]).to(torch.bfloat16).eval()
+        module = getattr(diffusers, notes["cls"])(**notes["config"]).eval().requires_grad_(False)
     for name, parameter in module.named_parameters():
-        if parameter.dim() > 0 and parameter.numel() > 1 and float(parameter.detach().float().std()) == 0:
-            parameter.data.normal_(float(parameter.detach().float().mean()), 0.02)
-    for name, parameter in module.named_parameters():  # as diffusers keeps them: any part of the name
-        if set(name.split(".")) & set(notes.get("kept_fp32", [])):
-            parameter.data = parameter.data.float()
-    return module.requires_grad_(False)
+        if parameter.dim() > 0 and parameter.numel() > 1 and float(parameter.float().std()) == 0:
+            parameter.normal_(float(parameter.float().mean()), 0.02)
+    wide = {name: value.detach().clone() for name, value in tensors_of(module).items() if set(name.split(".")) & set(notes.get("kept_fp32", []))}
+    module.to(torch.bfloat16)
+    for name, value in wide.items():
+        owner, leaf = module.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
+        if leaf in owner._buffers:
+            owner._buffers[leaf] = value
+        else:
+            getattr(owner, leaf).data = value
+    return module
 
 
 def weights_of(module):
     """Parameters and buffers; a package may need buffers that checkpoints leave out."""
-    return {**dict(module.named_buffers()), **module.state_dict()}
+    return {**tensors_of(module), **module.state_dict()}
 
 
 def value(name, dtype, shape):

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "common/elements.cuh"
-#include "common/ptx.cuh"
+#include "common/words.cuh"
 
 namespace ditc {
 
@@ -37,22 +37,34 @@ struct Place {
   }
 };
 
-// ---- scalar functions ---------------------------------------------------------------------------------------------
+// ---- scalar functions: the special function unit's, or exact where the file is compiled as plain C++ -----------------
 
 __device__ inline float exp2Approx(float x) {
+#ifdef __CUDA_ARCH__
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+#else
+  return exp2f(x);
+#endif
 }
 __device__ inline float reciprocalApprox(float x) {
+#ifdef __CUDA_ARCH__
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+#else
+  return 1.f / x;
+#endif
 }
 __device__ inline float tanhApprox(float x) {
+#ifdef __CUDA_ARCH__
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+#else
+  return tanhf(x);
+#endif
 }
 
 /// x · sigmoid(2u). For bf16 the hardware's tanh (error 2^-11) lies below the rounding of the result; fp16 takes two

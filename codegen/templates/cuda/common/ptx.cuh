@@ -2,15 +2,12 @@
 //
 // Hopper instructions behind names: mbarriers, tensor copies with multicast, wgmma's fences and operands, register
 // reallocation, and 8x8 matrix moves between registers and shared memory. Each function is one PTX statement, and no
-// header is included, so that a template compiles under NVRTC from these files alone.
+// header of CUDA is included, so that a template compiles under NVRTC from these files alone.
 #pragma once
 
-namespace ditc {
+#include "common/words.cuh"
 
-using u8 = unsigned char;
-using u16 = unsigned short;
-using u32 = unsigned int;
-using u64 = unsigned long long;
+namespace ditc {
 
 /// A CUtensorMap, passed by value as a kernel parameter; the copy engine wants it 64-byte aligned.
 struct alignas(64) TensorMap {

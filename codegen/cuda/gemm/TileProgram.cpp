@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/cuda/sm90/TileProgram.h"
+#include "codegen/cuda/gemm/TileProgram.h"
 
 #include "dialects/fusion/DimRoles.h"
 
@@ -9,7 +9,7 @@ namespace ditc {
 
 namespace {
 
-constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // maps of a problem in gemm_layout.cuh
+constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // of a Problem in the templates
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A gemm fusion as gemm_sm90.cuh runs it: one or two products, their results by ranges of columns, and for each range
+// A gemm fusion as gemm_sm90.cuh and gemm_mma.cuh run it: one or two products, their results by ranges of columns, and for each range
 // what happens to the accumulators. Read from the body alone, so that passes can ask whether there is such a program.
 #pragma once
 
-#include "codegen/cuda/sm90/TilePull.h"
+#include "codegen/cuda/gemm/TilePull.h"
 
 namespace ditc {
 

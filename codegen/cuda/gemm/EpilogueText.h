@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The epilogue of a gemm fusion as a C++ type for gemm_sm90.cuh (the shape of such types: common/epilogue.cuh).
+// The epilogue of a gemm fusion as a C++ type for gemm_sm90.cuh and gemm_mma.cuh (the shape of such types:
+// common/epilogue.cuh).
 #pragma once
 
-#include "codegen/cuda/sm90/TileProgram.h"
+#include "codegen/cuda/gemm/TileProgram.h"
 #include "dialects/plan/Plan.h"
 
 #include <string>
@@ -20,6 +21,9 @@ struct EpilogueText {
   std::optional<unsigned> residual;  ///< the argument that the copy engine fetches
 };
 
+/// How an operand of the result's type and shape comes: fetched by the copy engine (RESIDUAL), or loaded like any other.
+enum class ResidualBy { CopyEngine, Loads };
+
 /// Where the rows of a problem lie: all in one batch, or batches of the first row dimension.
 struct RowSplit {
   int64_t batches = 1, rows = 1;
@@ -31,7 +35,7 @@ std::optional<int64_t> joinedStride(mlir::ArrayRef<int64_t> sizes, mlir::ArrayRe
 /// `types`: of the block's arguments, as they lie in memory. Nothing when an operand cannot be addressed by batch and
 /// row.
 std::optional<EpilogueText> writeEpilogue(const TileProgram &program, const TileProblem &problem, mlir::ArrayRef<mlir::MemRefType> types, const RowSplit &split,
-                                          mlir::ArrayRef<int64_t> alignments);
+                                          mlir::ArrayRef<int64_t> alignments, ResidualBy residual);
 
 /// True when every operand can be addressed with all rows in one batch.
 bool isOneBatch(const TileProgram &program, const TileProblem &problem, mlir::ArrayRef<mlir::MemRefType> types);

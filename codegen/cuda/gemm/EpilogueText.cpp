@@ -2,7 +2,7 @@
 //
 // Elements of a chunk that are computed alike become one loop over groups of eight columns; what differs between them
 // must then be a place that moves by the same step from group to group.
-#include "codegen/cuda/sm90/EpilogueText.h"
+#include "codegen/cuda/gemm/EpilogueText.h"
 
 #include "codegen/cuda/CudaKernel.h"
 #include "codegen/cuda/ScalarText.h"
@@ -60,8 +60,8 @@ struct Run {
 
 class EpilogueWriter {
 public:
-  EpilogueWriter(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, const RowSplit &split, ArrayRef<int64_t> alignments)
-      : program(program), problem(problem), types(types), split(split), alignments(alignments) {}
+  EpilogueWriter(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, const RowSplit &split, ArrayRef<int64_t> alignments, ResidualBy residualBy)
+      : program(program), problem(problem), types(types), split(split), alignments(alignments), residualBy(residualBy) {}
 
   std::optional<EpilogueText> write() {
     chooseResidual();
@@ -89,7 +89,7 @@ private:
 
   /// One full operand of the result's type, which the copy engine can fetch like the result.
   void chooseResidual() {
-    if (program.head > 0 || problem.outputs.size() != 1)
+    if (residualBy != ResidualBy::CopyEngine || program.head > 0 || problem.outputs.size() != 1)
       return;
     const TileOutput &output = problem.outputs.front();
     Value value = program.body->getTerminator()->getOperand(output.result);
@@ -485,6 +485,7 @@ private:
   ArrayRef<MemRefType> types;
   RowSplit split;
   ArrayRef<int64_t> alignments;
+  ResidualBy residualBy;
   EpilogueText result;
   llvm::MapVector<std::string, std::string, std::map<std::string, unsigned>> functions; ///< text -> name
   std::map<std::pair<unsigned, bool>, size_t> strideMembers; ///< argument, of the batch -> number in result.strides
@@ -499,13 +500,14 @@ private:
 
 } // namespace
 
-std::optional<EpilogueText> writeEpilogue(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, const RowSplit &split, ArrayRef<int64_t> alignments) {
-  return EpilogueWriter(program, problem, types, split, alignments).write();
+std::optional<EpilogueText> writeEpilogue(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, const RowSplit &split, ArrayRef<int64_t> alignments,
+                                          ResidualBy residual) {
+  return EpilogueWriter(program, problem, types, split, alignments, residual).write();
 }
 
 bool isOneBatch(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types) {
   SmallVector<int64_t> alignments(types.size(), 16);
-  return writeEpilogue(program, problem, types, {1, 1}, alignments).has_value();
+  return writeEpilogue(program, problem, types, {1, 1}, alignments, ResidualBy::Loads).has_value(); // a residual counts like any operand
 }
 
 } // namespace ditc

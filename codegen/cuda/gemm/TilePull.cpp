@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/cuda/sm90/TilePull.h"
+#include "codegen/cuda/gemm/TilePull.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -4,7 +4,7 @@
 // walking from the result's index back through the body's operations.
 #pragma once
 
-#include "codegen/cuda/sm90/TileIndex.h"
+#include "codegen/cuda/gemm/TileIndex.h"
 #include "dialects/dit/Dit.h"
 #include "dialects/fusion/Reason.h"
 

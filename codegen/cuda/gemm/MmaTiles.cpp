@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/gemm/MmaTiles.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace ditc {
+
+namespace {
+
+/// A tile with the rate of its inner loop, relative to the best: how many products a matrix read from shared memory
+/// serves, and how many warps hide each other's waits.
+struct Candidate {
+  MmaTiles tiles;
+  double rate;
+  int blocksPerSm;
+};
+
+/// Widths of a warp are those of chunks: 64, 96 or 128 columns.
+const Candidate kCandidates[] = {
+    {{.m = 128, .n = 128, .k = 32, .warpsM = 2, .warpsN = 2}, 1.0, 2},  // a warp: 64 x 64
+    {{.m = 128, .n = 128, .k = 32, .warpsM = 4, .warpsN = 1}, 0.95, 2}, // 32 x 128
+    {{.m = 128, .n = 96, .k = 32, .warpsM = 4, .warpsN = 1}, 0.9, 2},   // 32 x 96
+    {{.m = 128, .n = 64, .k = 32, .warpsM = 4, .warpsN = 1}, 0.85, 2},  // 32 x 64
+    {{.m = 64, .n = 128, .k = 32, .warpsM = 2, .warpsN = 2}, 0.85, 2},  // 32 x 64
+    {{.m = 64, .n = 128, .k = 32, .warpsM = 4, .warpsN = 1}, 0.75, 2},  // 16 x 128
+    {{.m = 64, .n = 96, .k = 32, .warpsM = 4, .warpsN = 1}, 0.7, 2},    // 16 x 96
+    {{.m = 64, .n = 64, .k = 64, .warpsM = 4, .warpsN = 1}, 0.65, 2},   // 16 x 64
+};
+
+struct Machine {
+  int multiprocessors;
+  uint32_t sharedBytes; ///< of a multiprocessor, each block taking 1 KB more than it asks for
+};
+
+/// The GPUs of data centres, or the largest of a generation.
+Machine machineOf(const CudaArch &arch) {
+  if (arch.isPortable())
+    return {108, 100 << 10};
+  switch (arch.number) {
+  case 80: return {108, 164 << 10};
+  case 86: return {84, 100 << 10};
+  case 89: return {142, 100 << 10};
+  case 90: return {132, 228 << 10};
+  case 100: return {148, 228 << 10};
+  default: return {170, 100 << 10};
+  }
+}
+
+/// Time of all tiles in units of a full-rate multiply-add per multiprocessor.
+double cost(ArrayRef<GemmSize> sizes, const Candidate &candidate, const Machine &machine) {
+  const MmaTiles &t = candidate.tiles;
+  constexpr double kFixed = 192; // values of k that take as long as filling the pipeline and the epilogue
+  double steps = kFixed + llvm::alignTo(sizes.front().k, t.k);
+  double perSm = std::ceil(static_cast<double>(tileCount(sizes, t)) / machine.multiprocessors);
+  double alone = perSm < candidate.blocksPerSm ? 0.75 : 1; // nothing hides its waits
+  return perSm * steps * t.m * t.n / (candidate.rate * alone);
+}
+
+} // namespace
+
+int64_t tileCount(ArrayRef<GemmSize> sizes, const MmaTiles &tiles) {
+  int64_t count = 0;
+  for (const GemmSize &size : sizes)
+    count += llvm::divideCeil(size.rows, tiles.m) * size.batches * llvm::divideCeil(size.columns, tiles.n);
+  return count;
+}
+
+MmaTiles chooseMmaTiles(const CudaArch &arch, ArrayRef<GemmSize> sizes, int64_t columns, ArrayRef<int64_t> multiples) {
+  Machine machine = machineOf(arch);
+  const Candidate *best = nullptr;
+  auto fits = [&](const MmaTiles &t) { return t.n / t.warpsN % columns == 0 && llvm::all_of(multiples, [&](int64_t width) { return width % t.n == 0; }); };
+  for (const Candidate &candidate : kCandidates)
+    if (fits(candidate.tiles) && (!best || cost(sizes, candidate, machine) < cost(sizes, *best, machine)))
+      best = &candidate;
+  MmaTiles tiles = best->tiles;
+  constexpr int kMaxStages = 5;
+  uint32_t perBlock = machine.sharedBytes / best->blocksPerSm - (1 << 10);
+  tiles.stages = std::min<int>(kMaxStages, perBlock / tiles.stageBytes());
+  return tiles;
+}
+
+} // namespace ditc

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A plan.kernel of family "attention" as the Hopper templates see it: whether they can read it, which of them computes
+// it, and with which tiles. Passes ask before (what the launch needs), the emitters afterwards, and get the same answer.
+#pragma once
+
+#include "codegen/cuda/CudaKernel.h"
+#include "dialects/fusion/TargetKernels.h"
+
+namespace ditc {
+
+/// The choice of tiles looks at how well the multiprocessors of an H100 or H200 are filled; no launch has more blocks.
+inline constexpr int kAttentionMultiprocessors = 132;
+
+/// How the mask is given: packed bits, a bias that all rows share, a bias for each row.
+enum class AttentionMask { None, Bits, Columns, Rows };
+
+/// The kernel's arguments and sizes, read once.
+struct AttentionProblem {
+  explicit AttentionProblem(plan::KernelOp kernel);
+
+  mlir::MemRefType type(unsigned i) const { return kernel.getArgType(i); }
+  unsigned outIndex() const { return kernel.getNumArgs() - 1; }
+  int64_t alignment(unsigned i) const;
+  /// 0 where the mask repeats.
+  int64_t maskStride(unsigned dim) const;
+  /// Rows that lie in pieces of 16 bytes, the types and sizes of the templates, and a mask that they know. A boolean
+  /// mask counts when it is packed, or will be.
+  bool fits() const;
+
+  mutable plan::KernelOp kernel; ///< MLIR's accessors are not const
+  bool causal = false, hasMask = false, packedMask = false, sharedTiles = false;
+  AttentionMask mask = AttentionMask::None;
+  double scale = 1;
+  int64_t batch, heads, keyHeads, queries, keys, headDim, valueDim;
+
+private:
+  bool canCopy(unsigned arg) const;
+  bool maskFits() const;
+};
+
+/// Config of attention_sm90.cuh.
+struct AttentionTiles {
+  int consumers, blockN, qkPanel, vPanel, stages;
+  int64_t rows() const { return 64 * consumers; }
+  uint32_t threads() const { return 128 * (consumers + 1); }
+  uint32_t sharedBytes(const AttentionProblem &problem) const;
+};
+AttentionTiles attentionTilesFor(const AttentionProblem &problem);
+
+/// How many of the last tiles all blocks share; 0 when it does not pay or the mask makes tiles uneven.
+int64_t attentionSharedTiles(const AttentionProblem &problem, const AttentionTiles &tiles);
+
+/// Config of attention_small.cuh.
+struct SmallAttentionTiles {
+  int segment, packHeads, blockN, panel, stages, blocks;
+  int packed() const { return 64 / segment; }
+  uint32_t sharedBytes(const AttentionProblem &problem) const;
+};
+/// Nothing when the problem is for the large kernel.
+std::optional<SmallAttentionTiles> smallAttentionTilesFor(const AttentionProblem &problem);
+
+/// What PlanAttention has to add.
+AttentionNeeds hopperAttentionNeeds(plan::KernelOp kernel);
+
+} // namespace ditc

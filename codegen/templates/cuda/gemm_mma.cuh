@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrix product for the tensor cores of every GPU since sm_80: out = epilogue(A Bᵀ), A [batch][M][K], B [N][K] (a linear
+// layer's weight as it is stored), 16-bit values, fp32 accumulation; one or two products of different sizes in one
+// launch. A block computes one tile.
+//
+//                    B  BLOCK_N rows of the weight             a block over time
+//                   ┌───────┬───────┐ BLOCK_K of k
+//                   └───────┴───────┘                          copies    step 2 │ step 3 │ step 4 │   STAGES deep
+//   A   ┌───────┐  ┌───────┬───────┐                           matrices   step 0  │ step 1  │ step 2  shared memory → registers
+//       │       │  │ warp 0│ warp 1│ fp32 in registers         products    step 0  │ step 1  │ step 2  16 columns behind
+//       ├───────┤  ├───────┼───────┤
+//       │       │  │ warp 2│ warp 3│                           One barrier a step, before the last 16 columns are
+//       └───────┘  └───────┴───────┘                           multiplied; the epilogue needs none.
+//
+//   Config      allowed                        meaning
+//   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
+//   BLOCK_M     multiple of 16 · WARPS_M       rows of a tile
+//   BLOCK_N     multiple of 32 · WARPS_N       columns of a tile
+//   BLOCK_K     32, 64                         values of k in a step
+//   STAGES      2 …                            steps in flight
+//   WARPS_M     1 …                            warps above each other
+//   WARPS_N     1 …                            warps beside each other, each with whole chunks of the epilogue's COLUMNS
+//   GROUP       1 …                            tiles in M that are visited before the next in N
+//   RANGES      1, 2                           ranges of k
+//   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
+//
+//   K and N are multiples of 8, every row starts on 16 bytes; M, N and K need not fill tiles. K may come in two ranges, A
+//   from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as separate
+//   weights), whose ends are multiples of BLOCK_N. Rows, heads and batches of `out` may have any strides. The epilogue is
+//   one of common/epilogue.cuh without RESIDUAL: what it adds it loads itself.
+//
+//   A row of a stage is BLOCK_K values without padding; its 16-byte pieces are exchanged (swizzled) so that eight rows of
+//   a matrix lie in different banks. Results leave as 16 bytes a thread: the four threads of a quad exchange what they
+//   hold of four groups of eight columns.
+//
+//   shared memory  STAGES · 2 · BLOCK_K · (BLOCK_M + BLOCK_N) bytes
+//   registers      BLOCK_M · BLOCK_N / THREADS accumulators, WARP_M / 2 + 8 for the operands, about 50
+#pragma once
+
+#include "common/epilogue.cuh"
+#include "common/mma.cuh"
+#include "common/tensor.cuh"
+
+namespace ditc::gemm_mma {
+
+/// One product. Rows are counted per batch, strides in elements; a tile does not span batches.
+template <class Element>
+struct Problem {
+  const Element *a[2], *b[4];
+  Element *out[4];
+  i64 aRow[2], aBatch[2], bRow[4], outRow[4], outHead[4], outBatch[4];
+  int rows, batches, columns;
+  int k[2];            // values of k in a[0] and a[1]
+  int headColumns[4];  // columns of a head of out; all of them if there are no heads
+  int outEnd[4];       // columns before outEnd[i] go to out[i], counted from outEnd[i - 1]
+  int bEnd[4];         // columns before bEnd[i] are products with b[i]
+};
+
+template <class Element, int PROBLEMS>
+struct Params {
+  Problem<Element> problem[PROBLEMS];
+};
+
+/// One epilogue per product.
+template <class Epilogue, int PROBLEMS>
+struct Epilogues {
+  Epilogue of[PROBLEMS];
+};
+
+/// Sizes that follow from a Config.
+template <class Config>
+struct Layout : Config {
+  using Element = typename Config::Element;
+  static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, BLOCK_K = Config::BLOCK_K;
+  static constexpr int THREADS = 32 * Config::WARPS_M * Config::WARPS_N;
+  static constexpr int WARP_M = BLOCK_M / Config::WARPS_M, WARP_N = BLOCK_N / Config::WARPS_N;
+  static constexpr int BANDS = WARP_M / 16, GROUPS = WARP_N / 8, K_STEPS = BLOCK_K / 16;
+  static constexpr int PIECES = BLOCK_K / 8;              // of 16 bytes in a row of a stage
+  static constexpr int ROWS_APART = THREADS / PIECES;     // rows that are copied at once
+  static constexpr int B_AT = BLOCK_M * BLOCK_K, STAGE = B_AT + BLOCK_N * BLOCK_K;  // elements
+  static constexpr int SHARED_BYTES = 2 * STAGE * Config::STAGES;
+
+  static_assert(WARP_M % 16 == 0 && WARP_N % 32 == 0, "a warp's part is made of pairs of 16 x 16 products");
+  static_assert(BLOCK_K == 32 || BLOCK_K == 64, "a row of a stage is 64 or 128 bytes");
+  static_assert(BLOCK_M % ROWS_APART == 0 && BLOCK_N % ROWS_APART == 0 && ROWS_APART % 8 == 0, "rows are copied evenly");
+  static_assert(Config::STAGES >= 2, "one step is copied while another is multiplied");
+
+  /// Where piece `piece` of a row lies, in elements from the row's start.
+  __device__ static int swizzled(int row, int piece) { return (PIECES == 8 ? piece ^ row % 8 : piece ^ row / 2 % 4) * 8; }
+};
+
+template <class L>
+using Accumulators = float[L::BANDS][L::GROUPS][4];
+
+// ---- schedule -----------------------------------------------------------------------------------------------------
+
+/// A tile of one product.
+struct Tile {
+  int problem, batch, row, column;
+};
+
+__device__ constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
+
+/// Tiles of a product above each other, in one batch, and beside each other.
+template <class L, class Problem>
+__device__ int downPerBatch(const Problem &p) {
+  return ceilDiv(p.rows, L::BLOCK_M);
+}
+template <class L, class Problem>
+__device__ int across(const Problem &p) {
+  return ceilDiv(p.columns, L::BLOCK_N);
+}
+
+/// The tile of a block: down GROUP tiles of M, then one step in N, so that blocks that run at the same time read few
+/// different rows of A and B.
+template <class L, int PROBLEMS>
+__device__ Tile tileOf(const Params<typename L::Element, PROBLEMS> &params, int index) {
+  int which = 0;
+  if constexpr (PROBLEMS == 2) {
+    const auto &first = params.problem[0];
+    int count = downPerBatch<L>(first) * first.batches * across<L>(first);
+    if (index >= count)
+      which = 1, index -= count;
+  }
+  const auto &p = params.problem[which];
+  int down = downPerBatch<L>(p), rows = down * p.batches, perGroup = L::GROUP * across<L>(p);
+  int group = index / perGroup, inGroup = index % perGroup;
+  int height = min(L::GROUP, rows - group * L::GROUP);
+  int row = group * L::GROUP + inGroup % height;
+  return {which, row / down, row % down * L::BLOCK_M, inGroup / height * L::BLOCK_N};
+}
+
+// ---- copies -------------------------------------------------------------------------------------------------------
+
+/// Fills stages. A thread copies one piece of every ROWS_APART-th row.
+template <class L>
+struct Loader {
+  using Element = typename L::Element;
+  const Problem<Element> &p;
+  const Element *a[L::RANGES], *b;  // this thread's first row
+  i64 bRow;
+  int column, aRows, bRows;  // first value of k in a step; rows of this thread that exist
+  int firstSteps, steps;
+  int at;  // in a stage, of A
+
+  __device__ Loader(const Problem<Element> &p, const Tile &tile) : p(p) {
+    int row = threadIdx.x / L::PIECES, piece = threadIdx.x % L::PIECES;
+    column = 8 * piece, at = row * L::BLOCK_K + L::swizzled(row, piece);
+    aRows = ceilDiv(p.rows - tile.row - row, L::ROWS_APART), bRows = ceilDiv(p.columns - tile.column - row, L::ROWS_APART);
+#pragma unroll
+    for (int range = 0; range < L::RANGES; ++range)
+      a[range] = p.a[range] + tile.batch * p.aBatch[range] + (tile.row + row) * p.aRow[range];
+    int weight = 0, weightColumn = tile.column;
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      if (tile.column >= p.bEnd[i])
+        weight = i + 1, weightColumn = tile.column - p.bEnd[i];
+    bRow = p.bRow[weight], b = p.b[weight] + (weightColumn + row) * bRow;
+    firstSteps = ceilDiv(p.k[0], L::BLOCK_K);
+    steps = firstSteps + (L::RANGES == 2 ? ceilDiv(p.k[1], L::BLOCK_K) : 0);
+  }
+
+  /// Starts copying step `step`, zeros where there is nothing. Where a row does not exist nothing is read, so that its
+  /// address may be anything.
+  __device__ void start(Element *shared, int step) const {
+    if (step < steps) {
+      bool second = L::RANGES == 2 && step >= firstSteps;
+      int k = (second ? step - firstSteps : step) * L::BLOCK_K + column;
+      bool inside = k < p.k[second];
+      Element *stage = shared + step % L::STAGES * L::STAGE + at;
+      const Element *fromA = a[second] + k, *fromB = b + (second ? p.k[0] : 0) + k;
+      i64 aRow = p.aRow[second];
+#pragma unroll
+      for (int i = 0; i < L::BLOCK_M / L::ROWS_APART; ++i)
+        copyAsync<16>(stage + i * L::ROWS_APART * L::BLOCK_K, fromA + i * L::ROWS_APART * aRow, inside && i < aRows);
+#pragma unroll
+      for (int i = 0; i < L::BLOCK_N / L::ROWS_APART; ++i)
+        copyAsync<16>(stage + L::B_AT + i * L::ROWS_APART * L::BLOCK_K, fromB + i * L::ROWS_APART * bRow,
+                      inside && i < bRows);
+    }
+    copyCommit();
+  }
+};
+
+// ---- products -----------------------------------------------------------------------------------------------------
+
+/// A warp's operands: of A for this and the next 16 values of k, of B for this and the next 16 columns.
+template <class L>
+struct Operands {
+  static constexpr int PAIRS = L::WARP_N / 16;  // of groups of eight columns
+  MmaWord a[2][L::BANDS][4], b[2][4];
+  int rowOfA, rowOfB, pieceOfA, pieceOfB;  // this lane's in matrix loads
+
+  /// `warpRow`, `warpColumn`: the warp's first row and column in the tile.
+  __device__ Operands(int warpRow, int warpColumn) {
+    int lane = threadIdx.x % 32;
+    rowOfA = warpRow + lane % 16, pieceOfA = lane / 16;
+    rowOfB = warpColumn + lane / 16 * 8 + lane % 8, pieceOfB = lane / 8 % 2;
+  }
+
+  __device__ void loadA(const typename L::Element *stage, int k) {
+    const auto *rows = stage + rowOfA * L::BLOCK_K + L::swizzled(rowOfA, 2 * k + pieceOfA);
+#pragma unroll
+    for (int band = 0; band < L::BANDS; ++band)
+      loadMatrices4(a[k % 2][band], rows + 16 * band * L::BLOCK_K);
+  }
+  __device__ void loadB(const typename L::Element *stage, int k, int pair) {
+    loadMatrices4(b[pair % 2], stage + L::B_AT + (rowOfB + 16 * pair) * L::BLOCK_K + L::swizzled(rowOfB, 2 * k + pieceOfB));
+  }
+
+  __device__ void multiply(Accumulators<L> &acc, int k, int pair) const {
+    const MmaWord(&right)[4] = b[pair % 2];
+#pragma unroll
+    for (int band = 0; band < L::BANDS; ++band) {
+      mma16816<typename L::Element>(acc[band][2 * pair], a[k % 2][band], right[0], right[1]);
+      mma16816<typename L::Element>(acc[band][2 * pair + 1], a[k % 2][band], right[2], right[3]);
+    }
+  }
+};
+
+template <class L>
+__device__ void clear(Accumulators<L> &acc) {
+#pragma unroll
+  for (int band = 0; band < L::BANDS; ++band)
+#pragma unroll
+    for (int group = 0; group < L::GROUPS; ++group)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        acc[band][group][i] = 0.0f;
+}
+
+/// The sums of a tile. While 16 columns are multiplied, the operands of the next are on their way to registers.
+template <class L>
+__device__ void accumulate(const Loader<L> &loader, typename L::Element *shared, int warpRow, int warpColumn,
+                           Accumulators<L> &acc) {
+  constexpr int PAIRS = Operands<L>::PAIRS, LAST_K = L::K_STEPS - 1;
+  clear<L>(acc);
+#pragma unroll
+  for (int step = 0; step < L::STAGES - 1; ++step)
+    loader.start(shared, step);
+  copyWait<L::STAGES - 2>();
+  __syncthreads();
+
+  Operands<L> operands(warpRow, warpColumn);
+  operands.loadA(shared, 0);
+  operands.loadB(shared, 0, 0);
+  for (int step = 0; step < loader.steps; ++step) {
+    const auto *stage = shared + step % L::STAGES * L::STAGE, *nextStage = shared + (step + 1) % L::STAGES * L::STAGE;
+#pragma unroll
+    for (int k = 0; k < L::K_STEPS; ++k)
+#pragma unroll
+      for (int pair = 0; pair < PAIRS; ++pair) {
+        if (pair + 1 < PAIRS) {
+          operands.loadB(stage, k, pair + 1);
+        } else {
+          if (k == LAST_K) {  // the next step has arrived, and every warp has read this one
+            copyWait<L::STAGES - 2>();
+            __syncthreads();
+          }
+          operands.loadA(k == LAST_K ? nextStage : stage, (k + 1) % L::K_STEPS);
+          operands.loadB(k == LAST_K ? nextStage : stage, (k + 1) % L::K_STEPS, 0);
+        }
+        if (k == 0 && pair == 0)
+          loader.start(shared, step + L::STAGES - 1);  // over the step before
+        operands.multiply(acc, k, pair);
+      }
+  }
+}
+
+// ---- results ------------------------------------------------------------------------------------------------------
+
+/// Word i of lane q of a quad becomes word q of lane i.
+__device__ inline void transposeInQuad(MmaWord (&word)[4]) {
+  bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    MmaWord got = __shfl_xor_sync(kWholeWarp, odd ? word[i] : word[i + 1], 1);
+    word[i] = odd ? got : word[i], word[i + 1] = odd ? word[i + 1] : got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    MmaWord got = __shfl_xor_sync(kWholeWarp, high ? word[i] : word[i + 2], 2);
+    word[i] = high ? got : word[i], word[i + 2] = high ? word[i + 2] : got;
+  }
+}
+
+/// A chunk of an epilogue's results. It lies in one output and one head.
+template <class L, int OUTPUT>
+__device__ void store(const Problem<typename L::Element> &p, int batch, int row, int column, const float *x) {
+  using P = Pair<typename L::Element>;
+  int part = 0, inPart = column;
+#pragma unroll
+  for (int i = 0; i < 3; ++i)
+    if (column >= p.outEnd[i])
+      part = i + 1, inPart = column - p.outEnd[i];
+  auto *out = p.out[part] + batch * p.outBatch[part] + inPart / p.headColumns[part] * p.outHead[part] + inPart % p.headColumns[part];
+  int quad = threadIdx.x % 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+#pragma unroll
+    for (int group = 0; group < OUTPUT / 8; group += 4) {
+      MmaWord word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        word[i] = P::pack(x[4 * (group + i) + 2 * half], x[4 * (group + i) + 2 * half + 1]);
+      transposeInQuad(word);
+      int at = 8 * (group + quad);
+      if (row + 8 * half < p.rows && (L::EVEN || column + at < p.columns))
+        storePack(reinterpret_cast<MmaWord *>(out + (row + 8 * half) * p.outRow[part] + at), Pack<MmaWord, 4>{word[0], word[1], word[2], word[3]});
+    }
+}
+
+template <class L, class Epilogue>
+__device__ void finish(const Problem<typename L::Element> &p, const Epilogue &epilogue, const Tile &tile, int warpRow,
+                       int warpColumn, Accumulators<L> &acc) {
+  constexpr int COLUMNS = Epilogue::COLUMNS;
+  static_assert(L::WARP_N % COLUMNS == 0, "a warp has whole chunks of the epilogue");
+  static_assert(Epilogue::OUTPUT == COLUMNS && COLUMNS % 32 == 0, "quads store four groups of eight columns");
+  static_assert(!Epilogue::RESIDUAL, "the epilogue loads what it adds");
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int band = 0; band < L::BANDS; ++band)
+#pragma unroll
+    for (int chunk = 0; chunk < L::WARP_N / COLUMNS; ++chunk) {
+      int row = tile.row + warpRow + 16 * band, column = tile.column + warpColumn + chunk * COLUMNS;
+      if (row >= p.rows || column >= p.columns)  // the same for the whole warp
+        continue;
+      float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][chunk * COLUMNS / 8][0]);
+      epilogue(x, Place<!L::EVEN>{tile.batch, row + lane / 4, column + lane % 4 * 2, p.rows, p.columns});
+      store<L, COLUMNS>(p, tile.batch, row + lane / 4, column, x);
+    }
+}
+
+// ---- run ----------------------------------------------------------------------------------------------------------
+
+/// Launch: one block a tile, Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES of dynamic shared memory.
+template <class Config, class Epilogue, int PROBLEMS>
+__device__ void run(const Params<typename Config::Element, PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
+  using L = Layout<Config>;
+  extern __shared__ SharedChunk sharedMemory[];
+  auto *shared = reinterpret_cast<typename L::Element *>(sharedMemory);
+  Tile tile = tileOf<L, PROBLEMS>(params, blockIdx.x);
+  int which = PROBLEMS == 1 ? 0 : tile.problem;
+  const auto &p = params.problem[which];
+  int warp = threadIdx.x / 32, warpRow = warp / L::WARPS_N * L::WARP_M, warpColumn = warp % L::WARPS_N * L::WARP_N;
+  followPreviousKernel();
+
+  Accumulators<L> acc;
+  accumulate<L>(Loader<L>(p, tile), shared, warpRow, warpColumn, acc);
+  finish<L>(p, epilogues.of[which], tile, warpRow, warpColumn, acc);
+}
+
+}  // namespace ditc::gemm_mma

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PlanAttention: gives the launches of attention what the target's kernels want beside their tensors. A boolean mask is
+// packed into bits, with a verdict for each tile (nothing, a part, or all of it is visible); that is one launch for each
+// mask, whatever number of attentions reads it. Where the tiles do not fill the last round of blocks, all blocks share
+// those that are left: their parts meet in scratch, counted in zeroed memory. The sizes are the target's to say
+// (TargetKernels::needsOf); a target that wants nothing leaves the launch as it was.
+//
+// Before:
+//   plan.program @b inputs ["q", "k", "v", "m"] outputs ["y"] {
+//     %q = plan.buffer input {index = 0 : i64} : memref<1x2x64x64xbf16>
+//     %k = plan.buffer input {index = 1 : i64} : memref<1x2x200x64xbf16>
+//     %v = plan.buffer input {index = 2 : i64} : memref<1x2x200x64xbf16>
+//     %m = plan.buffer input {index = 3 : i64} : memref<1x1x1x200xi1>
+//     %y = plan.buffer output {index = 0 : i64} : memref<1x2x64x64xbf16>
+//     plan.prepare {
+//     }
+//     plan.step {
+//       plan.launch @attention(%q, %k, %v, %m, %y) : memref<1x2x64x64xbf16>, memref<1x2x200x64xbf16>, memref<1x2x200x64xbf16>, memref<1x1x1x200xi1>, memref<1x2x64x64xbf16>
+//     }
+//   }
+//   plan.kernel @attention family "attention" args [memref<1x2x64x64xbf16>, memref<1x2x200x64xbf16>, memref<1x2x200x64xbf16>, memref<1x1x1x200xi1>, memref<1x2x64x64xbf16>] outputs 1
+//     config {alignments = array<i64: 16, 16, 16, 16, 16>, causal = false, has_mask = true, scale = 0.125 : f64} {
+//   }
+// After:
+//   plan.program @b inputs ["q", "k", "v", "m"] outputs ["y"] {
+//     %q = plan.buffer input {index = 0 : i64} : memref<1x2x64x64xbf16>
+//     %k = plan.buffer input {index = 1 : i64} : memref<1x2x200x64xbf16>
+//     %v = plan.buffer input {index = 2 : i64} : memref<1x2x200x64xbf16>
+//     %m = plan.buffer input {index = 3 : i64} : memref<1x1x1x200xi1>
+//     %y = plan.buffer output {index = 0 : i64} : memref<1x2x64x64xbf16>
+//     %words = plan.buffer arena : memref<1x1x1x8xi32>
+//     %verdicts = plan.buffer arena : memref<1x1x1x4xi8>
+//     plan.prepare {
+//     }
+//     plan.step {
+//       plan.launch @mask_pack_a95d29c23563b7165b61(%m, %words, %verdicts) : memref<1x1x1x200xi1>, memref<1x1x1x8xi32>, memref<1x1x1x4xi8>
+//       plan.launch @attention_a6e3970e6524df44ce34(%q, %k, %v, %words, %verdicts, %y) : memref<1x2x64x64xbf16>, memref<1x2x200x64xbf16>, memref<1x2x200x64xbf16>, memref<1x1x1x8xi32>, memref<1x1x1x4xi8>, memref<1x2x64x64xbf16>
+//     }
+//   }
+//   plan.kernel @mask_pack_a95d29c23563b7165b61 family "mask_pack" args [memref<1x1x1x200xi1>, memref<1x1x1x8xi32>, memref<1x1x1x4xi8>] outputs 2 config {keys = 200 : i64, tile_keys = 64 : i64, tile_rows = 64 : i64} {
+//   }
+//   plan.kernel @attention_a6e3970e6524df44ce34 family "attention" args [memref<1x2x64x64xbf16>, memref<1x2x200x64xbf16>, memref<1x2x200x64xbf16>, memref<1x1x1x8xi32>, memref<1x1x1x4xi8>, memref<1x2x64x64xbf16>] outputs 1 config {alignments = array<i64: 16, 16, 16, 16, 16, 16>, causal = false, has_mask = true, packed_mask = true, scale = 1.250000e-01 : f64} {
+//   }
+//
+// With shared tiles the arguments before the result are the parts (f32, in the arena) and the counters (i32, zeroed), and
+// the configuration says `shared_tiles = true`. Both are written, so the kernel has three outputs.
+#include "passes/PlanAttention.h"
+
+#include "passes/KernelTable.h"
+#include "passes/Passes.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_PLANATTENTION
+#include "passes/Passes.h.inc"
+
+namespace {
+
+/// What a buffer of its own starts on.
+constexpr int64_t kAlignment = 16;
+
+class ProgramRewriter {
+public:
+  ProgramRewriter(plan::ProgramOp program, KernelTable &table, const TargetKernels &target) : table(table), target(target), b(program.getContext()) {
+    for (Operation &op : program.getBody().front())
+      if (auto phase = dyn_cast<plan::PrepareOp>(op))
+        prepare = phase;
+      else if (auto phase = dyn_cast<plan::StepOp>(op))
+        step = phase;
+  }
+
+  void run() {
+    for (bool prepared : {true, false})
+      for (Operation &op : llvm::make_early_inc_range(prepared ? prepare.getBody().front() : step.getBody().front()))
+        if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
+          auto kernel = SymbolTable::lookupNearestSymbolFrom<plan::KernelOp>(launch, launch.getKernelAttr());
+          if (kernel && kernel.getFamily() == "attention")
+            rewrite(launch, kernel, prepared);
+        }
+  }
+
+private:
+  struct Packed {
+    Value words, verdicts;
+  };
+
+  static MemRefType typeOf(Value value) { return cast<MemRefType>(value.getType()); }
+
+  Value createBuffer(Location loc, ArrayRef<int64_t> shape, Type element, plan::Space space) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(prepare);
+    return plan::BufferOp::create(b, loc, MemRefType::get(shape, element), space, IntegerAttr(), StringAttr(), IntegerAttr(), ElementsAttr());
+  }
+
+  void rewrite(plan::LaunchOp launch, plan::KernelOp kernel, bool prepared) {
+    AttentionNeeds needs = target.needsOf(kernel);
+    bool packs = needs.maskRows > 0, shares = needs.parts > 0 && !prepared; // zeroed memory belongs to a step
+    if (!packs && !shares)
+      return;
+    Location loc = launch.getLoc();
+    SmallVector<Value> args(launch.getArgs());
+    SmallVector<int64_t> alignments(kernel.getConfig().getAs<DenseI64ArrayAttr>("alignments").asArrayRef());
+    NamedAttrList config(kernel.getConfig());
+    auto insert = [&](size_t at, Value value) {
+      args.insert(args.begin() + at, value);
+      alignments.insert(alignments.begin() + at, kAlignment);
+    };
+    if (packs) {
+      Packed packed = pack(launch, typeOf(args[1]).getDimSize(2), needs);
+      args[3] = packed.words;
+      alignments[3] = kAlignment;
+      insert(4, packed.verdicts);
+      config.set("packed_mask", b.getBoolAttr(true));
+    }
+    if (shares) {
+      size_t at = args.size() - 1;
+      insert(at, createBuffer(loc, needs.parts, b.getF32Type(), plan::Space::Arena));
+      insert(at + 1, createBuffer(loc, needs.counters, b.getI32Type(), plan::Space::Zeroed));
+      config.set("shared_tiles", b.getBoolAttr(true));
+    }
+    config.set("alignments", b.getDenseI64ArrayAttr(alignments));
+    createLaunch(launch, {.family = "attention", .config = config.getDictionary(b.getContext()), .outputs = shares ? 3u : 1u}, args);
+    launch.erase();
+  }
+
+  /// In front of `before`, or behind everything else when that is null.
+  void createLaunch(Operation *before, const KernelSpec &spec, ArrayRef<Value> args) {
+    SmallVector<MemRefType> types;
+    for (Value arg : args)
+      types.push_back(plan::withoutOffset(typeOf(arg)));
+    FlatSymbolRefAttr kernel = table.get(before->getLoc(), spec, types);
+    b.setInsertionPoint(before);
+    plan::LaunchOp::create(b, before->getLoc(), kernel, args);
+  }
+
+  /// The packed mask of a launch, made once for each mask and size of tiles.
+  Packed pack(plan::LaunchOp launch, int64_t keys, const AttentionNeeds &needs) {
+    Value mask = withoutRepeats(launch.getArgs()[3]);
+    Packed &packed = masks[{plan::rootBuffer(mask), mask.getType().getAsOpaquePointer(), needs.maskRows, needs.maskKeys, keys}];
+    if (packed.words)
+      return packed;
+    plan::Space from = plan::rootBuffer(mask).getSpace();
+    bool stable = from == plan::Space::Weight || from == plan::Space::Constant || from == plan::Space::Prepared;
+    plan::Space space = stable ? plan::Space::Prepared : plan::Space::Arena;
+    ArrayRef<int64_t> shape = typeOf(mask).getShape();
+    int64_t blocks = llvm::divideCeil(keys, needs.maskKeys), tiles = llvm::divideCeil(shape[2], needs.maskRows);
+    packed.words = createBuffer(launch.getLoc(), {shape[0], shape[1], shape[2], blocks * needs.maskKeys / 32}, b.getI32Type(), space);
+    packed.verdicts = createBuffer(launch.getLoc(), {shape[0], shape[1], tiles, blocks}, b.getI8Type(), space);
+    DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("keys", b.getI64IntegerAttr(keys)), b.getNamedAttr("tile_keys", b.getI64IntegerAttr(needs.maskKeys)),
+                                                 b.getNamedAttr("tile_rows", b.getI64IntegerAttr(needs.maskRows))});
+    createLaunch(launch, {.family = "mask_pack", .config = config, .outputs = 2}, {mask, packed.words, packed.verdicts});
+    if (stable && launch->getParentOp() == step) // behind what makes the mask
+      launch->getPrevNode()->moveBefore(&prepare.getBody().front(), prepare.getBody().front().end());
+    return packed;
+  }
+
+  /// The mask with size 1 where a batch, head or row repeats the one before.
+  Value withoutRepeats(Value mask) {
+    MemRefType type = typeOf(mask);
+    plan::Layout layout = plan::layoutOf(type);
+    SmallVector<int64_t> shape(type.getShape());
+    for (size_t d = 0; d < 3; ++d)
+      if (layout.strides[d] == 0)
+        shape[d] = 1;
+    plan::BufferOp root = plan::rootBuffer(mask);
+    MemRefType result = plan::makeMemRef(shape, type.getElementType(), layout);
+    if (result == type)
+      return mask;
+    if (result == root.getType())
+      return root;
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(prepare);
+    return plan::ViewOp::create(b, mask.getLoc(), result, root);
+  }
+
+  KernelTable &table;
+  const TargetKernels &target;
+  OpBuilder b;
+  plan::PrepareOp prepare;
+  plan::StepOp step;
+  std::map<std::tuple<Operation *, const void *, int64_t, int64_t, int64_t>, Packed> masks; ///< by buffer, type, tiles and keys
+};
+
+class PlanAttention : public impl::PlanAttentionBase<PlanAttention> {
+public:
+  explicit PlanAttention(std::shared_ptr<const TargetKernels> kernels) : kernels(std::move(kernels)) {}
+
+  void runOnOperation() override {
+    KernelTable table(getOperation());
+    for (plan::ProgramOp program : getOperation().getOps<plan::ProgramOp>())
+      ProgramRewriter(program, table, *kernels).run();
+    llvm::DenseSet<Attribute> used;
+    getOperation().walk([&](plan::LaunchOp launch) { used.insert(launch.getKernelAttr().getAttr()); });
+    for (plan::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<plan::KernelOp>()))
+      if (kernel.getFamily() == "attention" && !used.contains(kernel.getSymNameAttr()))
+        kernel.erase();
+  }
+
+private:
+  std::shared_ptr<const TargetKernels> kernels;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createPlanAttention(std::shared_ptr<const TargetKernels> kernels) { return std::make_unique<PlanAttention>(std::move(kernels)); }
+
+} // namespace ditc

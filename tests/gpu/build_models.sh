@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# build_models.sh [BUNDLE] [BUILD] [PART...]: compiles what run_models.sh runs on a CUDA machine into BUNDLE (a folder that
+# git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo python full
+# rowwise; all of them unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 56 MiB; full-size models come
+# from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Models whose variable is not set are left out.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+bundle=${1:-$root/build-gpu/models}
+build=$(cd "${2:-$root/build}" && pwd)
+[ $# -ge 2 ] && shift 2 || shift $#
+parts=${*:-bin zoo python full rowwise}
+ditc=$build/bin/ditc
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$bundle"
+
+commit=$(git -C "$root" rev-parse --short HEAD)
+[ -z "$(git -C "$root" status --porcelain)" ] || commit="$commit, changed"
+printf '{"commit": "%s", "built": "%s"}\n' "$commit" "$(date -u +%Y-%m-%d)" > "$bundle/bundle.json"
+
+bin() {
+  mkdir -p "$bundle/bin"
+  cp "$build/bin/ditc-run" "$bundle/bin/"
+  cp -L "$build/lib/libditrt.so" "$bundle/bin/"
+}
+
+zoo() {
+  [ -n "${DITC_ZOO_DIR:-}" ] || { echo "DITC_ZOO_DIR is not set: no zoo"; return 0; }
+  python3 "$root/tests/models/check_models.py" --ditc "$ditc" "$DITC_ZOO_DIR" --options "--target sm_90a" --packages "$scratch/packages"
+  python3 "$here/split_zoo.py" "$DITC_ZOO_DIR" "$scratch/packages" "$bundle"
+}
+
+python() {
+  mkdir -p "$bundle/python"
+  "$ditc" compile "$root/tests/models/dit/model.pt2" --target sm_90a --bucket two:hidden_states.0=2 --bucket four:hidden_states.0=4 \
+    -q -o "$bundle/python/dit.dita"
+}
+
+# Full-size models: one package for all sizes of a model (NAME_SIZE), notes for the module that it came from, and the
+# dump that rowwise takes kernels from.
+full() {
+  [ -n "${DITC_ZOO_FULL_DIR:-}" ] || { echo "DITC_ZOO_FULL_DIR is not set: no full-size models"; return 0; }
+  mkdir -p "$bundle/full"
+  names=
+  for archive in "$DITC_ZOO_FULL_DIR"/*.pt2.gz; do
+    model=$(basename "$archive" .pt2.gz)
+    case ",${DITC_MODELS:-$model}," in *",$model,"*) names="$names ${model%_*}" ;; esac
+  done
+  for name in $(printf '%s\n' $names | sort -u); do
+    set --
+    for archive in "$DITC_ZOO_FULL_DIR/$name"_*.pt2.gz; do
+      model=$(basename "$archive" .pt2.gz)
+      case ",${DITC_MODELS:-$model}," in *",$model,"*) ;; *) continue ;; esac
+      [ "${model%_*}" = "$name" ] || continue
+      gzip -dc "$archive" > "$scratch/$model.pt2"
+      set -- "$@" "$model=$scratch/$model.pt2"
+      cp -f "$DITC_ZOO_FULL_DIR/$model.notes.json" "$bundle/full/"
+      chmod u+w "$bundle/full/$model.notes.json"
+      echo "$name.dita" > "$bundle/full/$model.package"
+    done
+    "$ditc" compile "$@" --target sm_90a --weights-in none --dump "$scratch/dump" -q -o "$bundle/full/$name.dita"
+    rm -rf "$bundle/dumps/$name"
+    mkdir -p "$bundle/dumps/$name/sm_90a/kernels"
+    cp -r "$scratch"/dump/sm_90a/kernels/rowwise_* "$bundle/dumps/$name/sm_90a/kernels/"
+    rm -rf "$scratch/dump" "$scratch"/*.pt2
+  done
+}
+
+# Other models than these have the same patterns.
+rowwise() {
+  set --
+  for name in flux1_dev sd35_medium sd35_large pixart_sigma wan21_t2v_1_3b; do
+    [ ! -d "$bundle/dumps/$name" ] || set -- "$@" "$bundle/dumps/$name" "$bundle/full/$name.dita"
+  done
+  rm -rf "$bundle/rowwise"
+  python3 "$here/write_rowwise.py" "$bundle/rowwise" "$@"
+  "$build/bin/compile_kernels" sm_90a "$bundle/rowwise" "$bundle"/rowwise/*.mlir
+}
+
+for part in $parts; do
+  case $part in
+    bin | zoo | python | full | rowwise) "$part" ;;
+    *) echo "build_models.sh: no part '$part'" >&2; exit 2 ;;
+  esac
+done
+du -sh "$bundle"/*/

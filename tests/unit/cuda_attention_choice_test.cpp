@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention on Hopper: what the templates can read, the tiles of shapes that were measured, what the launch needs beside
+// its tensors, and the bytes of the parameters.
+#include "tests/unit/AttentionKernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace mlir;
+using namespace ditc;
+using namespace ditc::test;
+
+namespace {
+
+const AttentionShape kFlux{.heads = 24, .queries = 4608, .keys = 4608, .dim = 128};
+const AttentionShape kPixArt{.batch = 2, .heads = 16, .queries = 4096, .keys = 4096, .dim = 72};
+const AttentionShape kPixArtCross{
+    .batch = 2, .heads = 16, .queries = 4096, .keys = 300, .dim = 72, .mask = "memref<2x16x1x300xbf16, strided<[300, 0, 300, 1]>>"};
+
+class HopperAttention : public testing::Test {
+protected:
+  AttentionKernels kernels;
+  AttentionProblem problem(const AttentionShape &shape) { return AttentionProblem(kernels.parse(shape)); }
+  CudaUnit emit(const AttentionShape &shape) { return *emitHopperAttention(kernels.parse(shape)); }
+};
+
+AttentionShape with(AttentionShape shape, const std::function<void(AttentionShape &)> &change) {
+  change(shape);
+  return shape;
+}
+
+template <typename T> T at(const CudaUnit &unit, size_t offset) {
+  T value;
+  std::memcpy(&value, unit.parameters[0].bytes.data() + offset, sizeof value);
+  return value;
+}
+
+} // namespace
+
+TEST_F(HopperAttention, TilesOfMeasuredShapes) {
+  struct Case {
+    AttentionShape shape;
+    int consumers, blockN, shared;
+  };
+  const Case cases[] = {
+      {kFlux, 2, 128, 72},
+      {kPixArt, 3, 128, 44},
+      {kPixArtCross, 3, 112, 0},
+      {{.batch = 2, .heads = 38, .queries = 4429, .keys = 4429, .dim = 64}, 3, 128, 0},
+      {{.batch = 2, .heads = 16, .queries = 256, .keys = 256, .dim = 72}, 1, 64, 0},
+      {{.heads = 40, .queries = 32760, .keys = 32760, .dim = 128}, 2, 128, 76},
+      {{.batch = 2, .heads = 12, .queries = 4360, .keys = 4360, .dim = 256}, 2, 80, 48},
+      {with(kPixArtCross, [](auto &s) { s.mask = "memref<2x1x1x300xf32>"; }), 3, 80, 0},
+      {with(kPixArtCross, [](auto &s) { s.mask = "memref<2x1x1x300xi1>"; }), 3, 96, 0},
+      {with(kPixArt, [](auto &s) { s.causal = true; }), 3, 128, 0},
+  };
+  for (const Case &c : cases) {
+    AttentionProblem p = problem(c.shape);
+    AttentionTiles tiles = attentionTilesFor(p);
+    SCOPED_TRACE(fmt::format("{}x{}x{}x{}, {} keys", p.batch, p.heads, p.queries, p.headDim, p.keys));
+    EXPECT_TRUE(p.fits());
+    EXPECT_EQ(tiles.consumers, c.consumers);
+    EXPECT_EQ(tiles.blockN, c.blockN);
+    EXPECT_EQ(attentionSharedTiles(p, tiles), c.shared);
+    EXPECT_LE(tiles.sharedBytes(p), 232448u);
+  }
+}
+
+TEST_F(HopperAttention, EverySizeFitsSharedMemory) {
+  for (int64_t dim = 8; dim <= 256; dim += 8)
+    for (int64_t valueDim : {dim, int64_t(8), int64_t(256)})
+      for (int64_t keys : {1, 33, 77, 300, 5000}) {
+        AttentionProblem p = problem({.heads = 40, .queries = 4096, .keys = keys, .dim = dim, .valueDim = valueDim});
+        AttentionTiles tiles = attentionTilesFor(p);
+        EXPECT_LE(tiles.sharedBytes(p), 232448u) << dim << " " << valueDim;
+        EXPECT_TRUE(tiles.blockN % 16 == 0 && tiles.blockN >= 32) << tiles.blockN;
+      }
+}
+
+TEST_F(HopperAttention, WhatItCannotRead) {
+  EXPECT_TRUE(acceptsHopperAttention(kernels.parse(kFlux)));
+  EXPECT_TRUE(acceptsHopperAttention(kernels.parse({.heads = 6, .dim = 64, .keyHeads = 2, .valueDim = 128})));
+  const AttentionShape refused[] = {
+      {.dim = 20}, {.dim = 264}, {.element = "f32"}, {.scale = -0.125}, {.scale = 0}, {.keys = 0}, {.alignment = 8},
+      {.key = "memref<1x2x256x64xbf16, strided<[16384, 0, 64, 1]>>"},      // heads repeat
+      {.key = "memref<1x2x256x64xbf16, strided<[32768, 1, 128, 2]>>"},     // columns apart
+      {.key = "memref<1x2x256x64xbf16, strided<[35000, 68, 136, 1]>>"},    // rows off 16 bytes
+      {.mask = "memref<1x1x256x1xbf16>"},                                  // no keys
+      {.mask = "memref<1x1x256x256xf64>"},
+      {.mask = "memref<1x1x256x256xi1>"},                                  // not packed
+      {.heads = 300, .mask = "memref<300x300x1x256xi1>"},
+  };
+  for (const AttentionShape &shape : refused)
+    EXPECT_FALSE(acceptsHopperAttention(kernels.parse(shape))) << shape.key << shape.mask << shape.dim;
+}
+
+TEST_F(HopperAttention, Needs) {
+  auto needs = [&](const AttentionShape &shape) { return hopperAttentionNeeds(kernels.parse(shape)); };
+  AttentionNeeds flux = needs(kFlux);
+  EXPECT_EQ(flux.maskRows, 0);
+  EXPECT_EQ(flux.parts, 2 * 132 * 2 * 128 * (64 + 4));
+  EXPECT_EQ(flux.counters, 72 * 2);
+  AttentionNeeds boolean = needs(with(kFlux, [](auto &s) { s.mask = "memref<1x1x4608x4608xi1>"; }));
+  EXPECT_EQ(boolean.maskRows, 128);
+  EXPECT_EQ(boolean.maskKeys, 128);
+  EXPECT_EQ(boolean.parts, 0); // blocks may be skipped, so tiles are uneven
+  EXPECT_GT(needs(with(kPixArt, [](auto &s) { s.mask = "memref<2x1x1x4096xbf16>"; })).parts, 0);
+  for (const AttentionShape &shape : {with(kFlux, [](auto &s) { s.element = "f32"; }), kPixArtCross, with(kFlux, [](auto &s) { s.causal = true; }),
+                                      AttentionShape{.queries = 64, .keys = 64}, AttentionShape{.mask = "memref<1x1x1x256xi1>", .scale = -1}})
+    EXPECT_TRUE(needs(shape).parts == 0 && needs(shape).maskRows == 0);
+}
+
+/// The layout that tests/gpu/ditc_gpu/attention_device.py fills by hand, and that was measured.
+TEST_F(HopperAttention, Parameters) {
+  CudaUnit unit = emit(with(kFlux, [](auto &s) { s.scratch = {"memref<4595712xf32>", "memref<144xi32>"}, s.extra = ", shared_tiles = true"; }));
+  ASSERT_EQ(unit.parameters.size(), 1u);
+  EXPECT_EQ(unit.parameters[0].bytes.size(), 512u);
+  EXPECT_EQ(at<int64_t>(unit, 392), 4608 * 3072); // the output's batch, head and row
+  EXPECT_EQ(at<int64_t>(unit, 400), 128);
+  EXPECT_EQ(at<int64_t>(unit, 408), 3072);
+  const int32_t sizes[] = {1, 24, 1, 4608, 4608};
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(at<int32_t>(unit, 416 + 4 * i), sizes[i]);
+  EXPECT_FLOAT_EQ(at<float>(unit, 436), 0.125f * 1.44269504f);
+  EXPECT_EQ(at<int32_t>(unit, 456), 72);
+  EXPECT_EQ(at<int64_t>(unit, 464), 0); // no log-sum-exp
+  std::map<uint32_t, cuda::ParameterPatch> patches;
+  for (const cuda::ParameterPatch &patch : unit.parameters[0].patches)
+    patches[patch.offset] = patch;
+  for (auto [offset, arg] : {std::pair{384u, 5u}, {440u, 3u}, {448u, 4u}})
+    EXPECT_EQ(std::get<cuda::PointerPatch>(patches.at(offset).value).arg, arg);
+  const auto &k = std::get<cuda::TensorMapPatch>(patches.at(128).value);
+  EXPECT_EQ(k.sizes, (std::vector<uint64_t>{128, 4608, 24, 1}));
+  EXPECT_EQ(k.strides[0], 6144u);
+  EXPECT_EQ(k.strides[1], 256u);
+  EXPECT_EQ(k.box, (std::vector<uint32_t>{64, 128, 1, 1}));
+  EXPECT_EQ(std::get<cuda::TensorMapPatch>(patches.at(0).value).box, (std::vector<uint32_t>{64, 64, 1, 1}));
+  EXPECT_EQ(unit.launch.grid[0], 132u);
+  EXPECT_EQ(unit.launch.threads, 384u);
+}
+
+TEST_F(HopperAttention, MasksAsText) {
+  EXPECT_NE(emit(kPixArtCross).text.find("ColumnBias<ditc::BF16, true>{{}, bias, 300, 0, 300, 8.0"), std::string::npos) << emit(kPixArtCross).text;
+  CudaUnit odd = emit(with(kPixArtCross, [](auto &s) { s.keys = 299, s.mask = "memref<2x1x1x299xf16>"; }));
+  EXPECT_NE(odd.text.find("ColumnBias<ditc::F16, false>{{}, bias, 299, 0, 299"), std::string::npos) << odd.text;
+  CudaUnit rows = emit({.mask = "memref<1x2x256x256xf32>"});
+  EXPECT_NE(rows.text.find("AdditiveMask<float>{{}, bias, 0, 65536, 256, 256, 256"), std::string::npos) << rows.text;
+
+  CudaUnit bits = emit({.batch = 2, .heads = 40, .queries = 512, .keys = 200, .mask = "memref<2x1x512x8xi32>", .causal = true, .extra = ", packed_mask = true", .scratch = {"memref<2x1x3x2xi8>"}});
+  EXPECT_NE(bits.text.find("Both<BitMask, Causal>{BitMask{{}, words, verdicts, 4096, 0, 8, 6, 0, 2, 512}, Causal{{}, 0}}"), std::string::npos) << bits.text;
+  ASSERT_EQ(bits.parameters.size(), 3u);
+  EXPECT_EQ(std::get<cuda::PointerPatch>(bits.parameters[1].patches[0].value).arg, 3u);
+  EXPECT_EQ(std::get<cuda::PointerPatch>(bits.parameters[2].patches[0].value).arg, 4u);
+  CudaUnit keys = emit({.batch = 2, .keys = 200, .mask = "memref<2x1x1x8xi32>", .extra = ", packed_mask = true", .scratch = {"memref<2x1x1x4xi8>"}});
+  EXPECT_NE(keys.text.find("BitMask{{}, words, verdicts, 8, 0, 0, 4, 0, 0, 1}"), std::string::npos) << keys.text;
+}
+
+TEST_F(HopperAttention, SmallProblems) {
+  struct Case {
+    AttentionShape shape;
+    int segment, packHeads, blockN, blocks;
+    uint32_t grid;
+  };
+  const Case cases[] = {
+      {{.batch = 3840, .heads = 16, .queries = 16, .keys = 16, .dim = 72}, 16, 4, 64, 4, 3840 * 4}, // Latte's frames
+      {{.batch = 1024, .heads = 16, .queries = 64, .keys = 64, .dim = 64}, 64, 1, 64, 4, 1024 * 16},
+      {{.batch = 33, .heads = 5, .queries = 16, .keys = 16, .dim = 72}, 16, 1, 64, 4, 9 * 5},
+      {{.batch = 50, .heads = 6, .queries = 27, .keys = 31, .dim = 64}, 32, 2, 64, 4, 50 * 3},
+      {{.batch = 8, .heads = 6, .queries = 10, .keys = 64, .dim = 64}, 32, 2, 128, 3, 8 * 3},
+      {{.batch = 8, .heads = 6, .queries = 10, .keys = 10, .dim = 64, .keyHeads = 2}, 16, 1, 48, 4, 2 * 6},
+      {{.batch = 8, .heads = 6, .queries = 10, .keys = 20, .dim = 64, .mask = "memref<1x6x10x20xbf16>"}, 64, 1, 32, 4, 8 * 6},
+      {{.heads = 1, .queries = 10, .keys = 10, .dim = 256}, 64, 1, 16, 2, 1},
+  };
+  for (const Case &c : cases) {
+    AttentionProblem p = problem(c.shape);
+    std::optional<SmallAttentionTiles> tiles = smallAttentionTilesFor(p);
+    ASSERT_TRUE(tiles);
+    SCOPED_TRACE(fmt::format("{}x{}x{}x{}, {} keys", p.batch, p.heads, p.queries, p.headDim, p.keys));
+    EXPECT_EQ(tiles->segment, c.segment);
+    EXPECT_EQ(tiles->packHeads, c.packHeads);
+    EXPECT_EQ(tiles->blockN, c.blockN);
+    EXPECT_EQ(tiles->blocks, c.blocks);
+    CudaUnit unit = emit(c.shape);
+    EXPECT_EQ(unit.launch.grid[0], c.grid);
+    EXPECT_EQ(unit.parameters[0].bytes.size(), 448u);
+    auto k = std::get<cuda::TensorMapPatch>(unit.parameters[0].patches[1].value);
+    EXPECT_EQ(k.box[1] * k.box[2] * k.box[3], static_cast<uint32_t>(c.blockN));
+    auto q = std::get<cuda::TensorMapPatch>(unit.parameters[0].patches[0].value);
+    EXPECT_EQ(q.box[1] * q.box[2] * q.box[3], 64u);
+  }
+  EXPECT_FALSE(smallAttentionTilesFor(problem({.queries = 64, .keys = 65})));
+  EXPECT_FALSE(smallAttentionTilesFor(problem({.queries = 64, .keys = 64, .mask = "memref<1x1x1x64xi1>"})));
+}
+
+TEST_F(HopperAttention, MaskPack) {
+  plan::KernelOp kernel = kernels.parse("mask_pack", {"memref<2x1x512x200xi1, strided<[102400, 0, 200, 1]>>", "memref<2x1x512x8xi32>", "memref<2x1x3x2xi8>"}, 2,
+                                        "keys = 200 : i64, tile_keys = 128 : i64, tile_rows = 192 : i64");
+  CudaUnit unit = *emitMaskPack(kernel);
+  EXPECT_EQ(unit.launch.grid, (std::array<uint32_t, 3>{2, 3, 2}));
+  const int64_t strides[] = {102400, 0, 200, 1};
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(at<int64_t>(unit, 24 + 8 * i), strides[i]);
+  const int32_t sizes[] = {1, 512, 200, 192, 128};
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(at<int32_t>(unit, 56 + 4 * i), sizes[i]);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Units over gemm_mma.cuh through NVRTC for GPUs of several generations: they compile without warnings, fit the shared
+// memory of the GPU, and do not spill. Skipped where NVRTC is absent.
+#include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/Templates.h"
+#include "codegen/cuda/families/FamilyUnit.h"
+#include "codegen/cuda/gemm/MmaGemm.h"
+#include "tests/unit/GemmBodies.h"
+
+#include <gtest/gtest.h>
+#include <regex>
+
+using namespace ditc;
+using namespace ditc::test;
+
+namespace {
+
+mlir::FailureOr<CudaUnit> emitChosen(plan::KernelOp kernel, const CudaArch &arch) { return emitMmaGemm(kernel, arch); }
+
+int numberBefore(const std::string &log, const char *what) {
+  std::smatch match;
+  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : -1;
+}
+
+struct Unit {
+  std::string name;
+  CudaCase kernel;
+};
+
+std::vector<Unit> units() {
+  return {
+      {"plain", plainGemm("bf16", 1, 4096, 3072, 3072, true)},
+      {"narrow", plainGemm("f16", 1, 300, 64, 4096, false)},
+      {"gelu", biasGelu("bf16", 4096, 12288, 3072)},
+      {"gate", gateResidual("bf16", 4096, 3072, 12288, false)},
+      {"gate_token", gateResidual("f16", 4096, 3072, 12288, true)},
+      {"heads_128", qkvHeads("bf16", 4096, 24, 128, true, false)},
+      {"heads_128_halves", qkvHeads("bf16", 4096, 24, 128, false, true)},
+      {"heads_96", qkvHeads("bf16", 4096, 24, 96, false, true)},
+      {"heads_64", qkvHeads("bf16", 4096, 38, 64, true, true)},
+      {"heads_64_short", qkvHeads("bf16", 100, 2, 64, false, false)},
+      {"streams", twoStreams("bf16", 4096, 512, 3072, 12288)},
+      {"ranges", twoRanges("bf16", 4608, 3072, 3072, 12288)},
+  };
+}
+
+class CudaGemmUnit : public testing::TestWithParam<std::string> {};
+
+} // namespace
+
+TEST_P(CudaGemmUnit, CompilesWithoutSpills) {
+  std::string whyNot, arch = GetParam();
+  if (!Nvrtc::available(&whyNot))
+    GTEST_SKIP() << whyNot;
+  for (const Unit &u : units()) {
+    CudaFamilies families(emitChosen, arch);
+    ASSERT_TRUE(families.emit(u.kernel)) << families.messages;
+    const CudaUnit &unit = families.unit;
+    CudaBinary binary = Nvrtc::get().compile({u.name, unit.text, templatesIncludedBy(unit.text), arch, {"--ptxas-options=-v"}});
+    EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
+    EXPECT_EQ(numberBefore(binary.log, "bytes spill stores"), 0) << u.name << " for " << arch;
+    EXPECT_LE(unit.launch.sharedBytes, sharedLimitOf({arch, std::atoi(arch.c_str() + 3)})) << u.name;
+    if (std::getenv("DITC_SHOW_REGISTERS"))
+      std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads %6u blocks\n", u.name.c_str(), arch.c_str(), numberBefore(binary.log, "registers"),
+                  numberBefore(binary.log, "bytes spill stores"), unit.launch.sharedBytes, unit.launch.threads, unit.launch.grid[0]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Archs, CudaGemmUnit, testing::Values("sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120a"));

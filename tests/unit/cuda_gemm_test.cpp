@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// gemm_mma.cuh with generated epilogues computes what the reference evaluator does.
+#include "codegen/cuda/gemm/MmaGemm.h"
+#include "tests/unit/GemmBodies.h"
+
+#include <gtest/gtest.h>
+
+using namespace ditc;
+using namespace ditc::test;
+
+namespace {
+
+mlir::FailureOr<CudaUnit> emitChosen(plan::KernelOp kernel, const CudaArch &arch) { return emitMmaGemm(kernel, arch); }
+
+/// A tile whatever the sizes are.
+template <int M, int N, int K, int STAGES, int WARPS_M, int WARPS_N>
+mlir::FailureOr<CudaUnit> emitTile(plan::KernelOp kernel, const CudaArch &) {
+  return emitMmaGemm(kernel, MmaTiles{.m = M, .n = N, .k = K, .stages = STAGES, .warpsM = WARPS_M, .warpsN = WARPS_N, .group = 2});
+}
+
+void checkWith(CudaEmitter emitter, const CudaCase &c) { CudaFamilies(emitter).check(c); }
+void check(const CudaCase &c) { checkWith(emitChosen, c); }
+
+} // namespace
+
+TEST(CudaGemm, PlainWithTails) {
+  check(plainGemm("bf16", 1, 64, 64, 64, false));
+  check(plainGemm("bf16", 1, 70, 72, 40, true));
+  check(plainGemm("f16", 1, 17, 200, 8, true));
+  check(plainGemm("f16", 3, 5, 64, 200, false));
+}
+
+TEST(CudaGemm, EveryTile) {
+  CudaCase tails = plainGemm("bf16", 1, 141, 264, 104, true); // parts of the last tile in every direction
+  checkWith(emitTile<128, 128, 32, 3, 2, 2>, tails);
+  checkWith(emitTile<128, 64, 32, 4, 4, 1>, tails);
+  checkWith(emitTile<64, 128, 32, 5, 2, 2>, tails);
+  checkWith(emitTile<64, 64, 64, 2, 4, 1>, tails);
+  checkWith(emitTile<128, 256, 32, 2, 2, 4>, plainGemm("f16", 1, 130, 256, 96, true));
+}
+
+TEST(CudaGemm, TilesOfWholeHeads) {
+  checkWith(emitTile<128, 128, 32, 3, 4, 1>, qkvHeads("bf16", 35, 1, 128, true, false));
+  checkWith(emitTile<64, 128, 32, 3, 4, 1>, qkvHeads("bf16", 35, 1, 128, false, false));
+  checkWith(emitTile<128, 96, 32, 3, 4, 1>, qkvHeads("f16", 35, 2, 96, false, true));
+  checkWith(emitTile<64, 96, 32, 3, 4, 1>, qkvHeads("f16", 35, 2, 96, true, false));
+}
+
+TEST(CudaGemm, BiasAndGelu) {
+  check(biasGelu("bf16", 37, 72, 64));
+  check(biasGelu("f16", 37, 128, 24));
+}
+
+TEST(CudaGemm, GateAndResidual) {
+  for (bool perToken : {false, true}) {
+    check(gateResidual("bf16", 37, 136, 64, perToken));
+    check(gateResidual("f16", 70, 64, 40, perToken));
+  }
+}
+
+TEST(CudaGemm, HeadsWithNormAndRotation) {
+  for (bool interleaved : {false, true})
+    for (bool oneWeight : {false, true})
+      check(qkvHeads("bf16", 19, 2, 64, interleaved, oneWeight));
+  check(qkvHeads("f16", 19, 1, 128, true, true));
+  check(qkvHeads("f16", 19, 2, 64, false, true, "layer"));
+}
+
+TEST(CudaGemm, TwoStreamsOfOneLaunch) {
+  check(twoStreams("bf16", 70, 13, 128, 40));
+  check(twoStreams("f16", 5, 67, 72, 64));
+}
+
+TEST(CudaGemm, TwoRangesOfK) {
+  check(twoRanges("bf16", 33, 64, 40, 72));
+  check(twoRanges("f16", 33, 72, 8, 24));
+}
+
+/// A left side that is a part of something larger, a weight that is a part of another, and rows in batches.
+TEST(CudaGemm, ReadsAndWritesAnyRows) {
+  GemmBody body("bf16");
+  GemmValue x = body.input({3, 20, 48}, {4096, 64, 1});
+  body.output(body.linear(x, 64), {2400, 80, 1});
+  CudaCase c = body.build();
+  c.args[1].strides = {72, 1};
+  check(c);
+}
+
+TEST(CudaGemm, RefusesRowsThatDoNotStartOnSixteenBytes) {
+  CudaCase c = plainGemm("bf16", 1, 16, 64, 64, false);
+  c.args[0].strides = {16 * 68, 68, 1};
+  CudaFamilies families(emitChosen);
+  EXPECT_FALSE(families.emit(c));
+  EXPECT_NE(families.messages.find("do not start on 16 bytes"), std::string::npos) << families.messages;
+}
