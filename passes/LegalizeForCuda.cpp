@@ -202,25 +202,28 @@ private:
   //===-- Splitting -------------------------------------------------------------------------------===//
 
   void split(dit::FusionOp fusion) {
-    bool isGemv = fusion.getFamily() == "gemv";
+    bool isGemv = fusion.getFamily() == "gemv", isRowwise = fusion.getFamily() == "rowwise";
     Operation *next = fusion->getNextNode();
-    SmallVector<Operation *> ops = inlineFusion(fusion), hearts, after;
+    SmallVector<Operation *> ops = inlineFusion(fusion), before, hearts, after;
     llvm::SmallPtrSet<Operation *, 16> behind;
     for (Operation *op : ops) {
       bool follows = llvm::any_of(op->getOperands(), [&](Value operand) { return operand.getDefiningOp() && behind.contains(operand.getDefiningOp()); });
-      if (isHeart(op))
-        hearts.push_back(op);
-      else if (follows)
-        after.push_back(op);
+      (isHeart(op) ? hearts : follows ? after : before).push_back(op);
       if (follows || isHeart(op))
         behind.insert(op);
     }
-    if (hearts.empty())
-      after = ops; // a rowwise kernel that the target does not take whole
+    if (hearts.empty()) { // rows of many tables, or a rowwise kernel that the target does not take whole
+      if (!isRowwise)
+        groupRowwise(ops, next);
+      return;
+    }
+    for (Operation *op : before)
+      op->moveBefore(hearts.front());
+    if (llvm::none_of(before, llvm::IsaPred<dit::ConcatOp>)) // parts of a concat are written in their place
+      groupRowwise(before, hearts.front());
     if (isGemv)
       groupGemv(hearts, after, next);
-    if (!hearts.empty())
-      groupAfter(after, next);
+    groupRowwise(after, next);
   }
 
   /// All products with few rows as one launch.
@@ -244,17 +247,17 @@ private:
     return !source || !members.contains(source) || onlyViews(source, members);
   }
 
-  /// What follows the heart becomes one rowwise kernel, but for views of the heart's results that others read.
-  void groupAfter(SmallVector<Operation *> after, Operation *next) {
-    llvm::SmallPtrSet<Operation *, 16> members(after.begin(), after.end());
+  /// What stands before or behind the heart becomes one rowwise kernel, but for views that others read.
+  void groupRowwise(ArrayRef<Operation *> ops, Operation *next) {
+    llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
     llvm::SmallPtrSet<Operation *, 16> computing; // operations that a value needs which is not a mere view
-    for (Operation *op : llvm::reverse(after)) {
+    for (Operation *op : llvm::reverse(ops)) {
       bool feeds = llvm::any_of(op->getUsers(), [&](Operation *user) { return computing.contains(user); });
       if (feeds || !onlyViews(op, members))
         computing.insert(op);
     }
     SmallVector<Operation *> inside;
-    for (Operation *op : after) {
+    for (Operation *op : ops) {
       if (!computing.contains(op))
         continue;
       bool isRead = llvm::any_of(op->getUsers(), [&](Operation *user) { return !computing.contains(user); });

@@ -394,8 +394,13 @@ private:
     }
   }
 
+  /// The same elements at the same places; the stride of a dimension of size 1 says nothing.
   static bool isSameMemory(Value a, Value b) {
-    return plan::rootBuffer(a) == plan::rootBuffer(b) && a.getType() == b.getType();
+    auto first = cast<MemRefType>(a.getType()), second = cast<MemRefType>(b.getType());
+    plan::Layout x = plan::layoutOf(first), y = plan::layoutOf(second);
+    if (plan::rootBuffer(a) != plan::rootBuffer(b) || first.getShape() != second.getShape() || x.offset != y.offset)
+      return false;
+    return llvm::all_of(llvm::seq<size_t>(0, x.strides.size()), [&](size_t i) { return first.getDimSize(i) == 1 || x.strides[i] == y.strides[i]; });
   }
 
   /// The operand under `shape` (leading dimensions of size 1 repeated), as a matrix that the BLAS can read.

@@ -166,9 +166,11 @@ private:
     MemRefType type = typeOf(mask);
     plan::Layout layout = plan::layoutOf(type);
     SmallVector<int64_t> shape(type.getShape());
-    for (size_t d = 0; d < 3; ++d)
-      if (layout.strides[d] == 0)
+    for (size_t d = 3; d-- > 0;)
+      if (layout.strides[d] == 0 || shape[d] == 1) { // with the stride of dense memory, so that equal views are equal types
         shape[d] = 1;
+        layout.strides[d] = layout.strides[d + 1] * shape[d + 1];
+      }
     plan::BufferOp root = plan::rootBuffer(mask);
     MemRefType result = plan::makeMemRef(shape, type.getElementType(), layout);
     if (result == type)

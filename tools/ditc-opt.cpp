@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
   ditc::registerRecogniseNorms();
   ditc::registerSimplifyAttention();
   ditc::registerSinkConcats();
-  mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"))); });
+  mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });
   mlir::registerPass([] { return ditc::createPlanAttention(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))); });
   mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));

@@ -38,23 +38,28 @@ python() {
     -q -o "$bundle/python/dit.dita"
 }
 
-# Full-size models: one package for all sizes of a model (NAME_SIZE), notes for the module that it came from, and the
-# dump that rowwise takes kernels from.
+# The package that a full-size model goes into: sizes of one model share it, where they share all weights.
+package_of() {
+  case $1 in flux1_dev_*) echo flux1_dev ;; *) echo "$1" ;; esac
+}
+
+# Names of the full-size models that were asked for.
+full_models() {
+  for archive in "$DITC_ZOO_FULL_DIR"/*.pt2.gz; do
+    model=$(basename "$archive" .pt2.gz)
+    case ",${DITC_MODELS:-$model}," in *",$model,"*) echo "$model" ;; esac
+  done
+}
+
+# Full-size models: packages, notes for the modules that they came from, and the dumps that rowwise takes kernels from.
 full() {
   [ -n "${DITC_ZOO_FULL_DIR:-}" ] || { echo "DITC_ZOO_FULL_DIR is not set: no full-size models"; return 0; }
   mkdir -p "$bundle/full"
-  names=
-  for archive in "$DITC_ZOO_FULL_DIR"/*.pt2.gz; do
-    model=$(basename "$archive" .pt2.gz)
-    case ",${DITC_MODELS:-$model}," in *",$model,"*) names="$names ${model%_*}" ;; esac
-  done
-  for name in $(printf '%s\n' $names | sort -u); do
+  for name in $(for model in $(full_models); do package_of "$model"; done | sort -u); do
     set --
-    for archive in "$DITC_ZOO_FULL_DIR/$name"_*.pt2.gz; do
-      model=$(basename "$archive" .pt2.gz)
-      case ",${DITC_MODELS:-$model}," in *",$model,"*) ;; *) continue ;; esac
-      [ "${model%_*}" = "$name" ] || continue
-      gzip -dc "$archive" > "$scratch/$model.pt2"
+    for model in $(full_models); do
+      [ "$(package_of "$model")" = "$name" ] || continue
+      gzip -dc "$DITC_ZOO_FULL_DIR/$model.pt2.gz" > "$scratch/$model.pt2"
       set -- "$@" "$model=$scratch/$model.pt2"
       cp -f "$DITC_ZOO_FULL_DIR/$model.notes.json" "$bundle/full/"
       chmod u+w "$bundle/full/$model.notes.json"
@@ -71,7 +76,7 @@ full() {
 # Other models than these have the same patterns.
 rowwise() {
   set --
-  for name in flux1_dev sd35_medium sd35_large pixart_sigma wan21_t2v_1_3b; do
+  for name in flux1_dev sd35_medium_1024 sd35_large_1024 pixart_sigma_1024 wan21_t2v_1_3b_480p; do
     [ ! -d "$bundle/dumps/$name" ] || set -- "$@" "$bundle/dumps/$name" "$bundle/full/$name.dita"
   done
   rm -rf "$bundle/rowwise"

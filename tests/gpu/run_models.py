@@ -77,7 +77,7 @@ PARTS = {
     "python": (python, "python/dit.dita"),
     "threads": (lambda bundle, out: module("steps", "threads", bundle, limit=120), "*/packages/flux-model_dyn.dita"),
     "swap": (lambda bundle, out: module("steps", "swap", bundle, limit=120), "*/packages/flux-model.dita"),
-    "latency": (lambda bundle, out: module("latency", bundle, limit=200), "full/dit_xl2.dita"),
+    "latency": (lambda bundle, out: module("latency", bundle, limit=200), "full/dit_xl2_256.dita"),
     "rowwise": (rowwise, "rowwise/kernels.json"),
     "full": (full, "full/*.notes.json"),
     "sanitizer": (lambda bundle, out: module("zoo", "sanitizer", bundle, limit=550), "*/zoo"),

@@ -27,6 +27,7 @@ const UnitCase kCases[] = {
     {"pixart_cross", {.batch = 2, .heads = 16, .queries = 4096, .keys = 300, .dim = 72, .mask = "memref<2x1x1x300xbf16>"}},
     {"columns_f32", {.batch = 2, .heads = 16, .queries = 4096, .keys = 300, .dim = 72, .mask = "memref<2x1x1x300xf32>"}},
     {"columns_odd", {.batch = 2, .heads = 16, .queries = 4096, .keys = 299, .dim = 64, .element = "f16", .mask = "memref<2x1x1x299xf16>"}},
+    {"columns_causal", {.heads = 24, .queries = 4608, .keys = 4608, .dim = 64, .mask = "memref<1x1x1x4608xbf16>", .causal = true}},
     {"rows_f32", {.batch = 2, .heads = 16, .queries = 4096, .keys = 4096, .dim = 72, .mask = "memref<2x1x4096x4096xf32>"}, 8},
     {"bits_72", {.batch = 2, .heads = 16, .queries = 4096, .keys = 4096, .dim = 72, .mask = "memref<2x1x1x129xi32>", .extra = ", packed_mask = true", .scratch = {"memref<2x1x1x43xi8>"}}},
     {"bits_causal_128", {.heads = 24, .queries = 4608, .keys = 4608, .dim = 128, .mask = "memref<1x1x4608x144xi32>", .causal = true, .extra = ", packed_mask = true", .scratch = {"memref<1x1x36x36xi8>"}}, 12},

@@ -1,1 +1,237 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Gemm fusions as tiles: indices that divide exactly, which bodies are refused and why, the text of epilogues, and the
+// choice of tiles.
+#include "codegen/cuda/gemm/EpilogueText.h"
+#include "codegen/cuda/gemm/MmaTiles.h"
+#include "tests/unit/GemmBodies.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gmock/gmock.h>
+
+using namespace ditc;
+using namespace ditc::test;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace {
+
+//===-- TileIndex -------------------------------------------------------------------------------------===//
+
+const TileVars kVars{{"row", 10}, {"head", 3}, {"quad", 4}, {"one", 1}};
+
+TileIndex var(unsigned number, int64_t factor = 1) { return TileIndex::of(kVars, number).times(factor); }
+
+TEST(TileIndex, AddsAndMultiplies) {
+  TileIndex sum = var(0, 64).plus(var(2, 2)).plus(TileIndex::of(5)).plus(var(0, -64));
+  EXPECT_EQ(sum, var(2, 2).plus(TileIndex::of(5))); // what cancels is gone
+  EXPECT_EQ(sum.largest(kVars), 2 * 3 + 5);
+  EXPECT_EQ(sum.coefficient(2), 2);
+  EXPECT_EQ(sum.coefficient(0), 0);
+  EXPECT_EQ(sum.times(0), TileIndex::of(0));
+  EXPECT_EQ(var(3), TileIndex::of(0)); // a variable of size 1 is always 0
+}
+
+TEST(TileIndex, DividesWhatIsKnownToBeExact) {
+  auto parts = divide(var(1, 64).plus(var(2, 2)).plus(TileIndex::of(57)), 64, kVars);
+  ASSERT_TRUE(parts.has_value());
+  EXPECT_EQ(parts->first, var(1));
+  EXPECT_EQ(parts->second, var(2, 2).plus(TileIndex::of(57))); // at most 63
+  EXPECT_FALSE(divide(var(1, 64).plus(var(2, 2)).plus(TileIndex::of(58)), 64, kVars)); // quad 3 would be 64
+  EXPECT_FALSE(divide(var(0, 48), 64, kVars));
+  auto whole = divide(var(0, 6).plus(TileIndex::of(128)), 3, kVars);
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->first, var(0, 2).plus(TileIndex::of(42)));
+  EXPECT_EQ(whole->second, TileIndex::of(2));
+}
+
+TEST(TileIndex, GoesThroughShapes) {
+  TileIndex number = linearise({var(0), var(1), var(2, 2).plus(TileIndex::of(1))}, {10, 3, 8});
+  EXPECT_EQ(number, var(0, 24).plus(var(1, 8)).plus(var(2, 2)).plus(TileIndex::of(1)));
+  auto joined = delinearise(number, {10, 24}, kVars);
+  ASSERT_TRUE(joined.has_value());
+  EXPECT_EQ((*joined)[0], var(0));
+  auto split = delinearise(number, {10, 1, 6, 4}, kVars); // 2 quad + 1 crosses a 4
+  EXPECT_FALSE(split.has_value());
+  auto pairs = delinearise(number, {30, 4, 2}, kVars);
+  ASSERT_TRUE(pairs.has_value());
+  EXPECT_EQ((*pairs)[1], var(2));
+  EXPECT_EQ((*pairs)[2], TileIndex::of(1));
+}
+
+//===-- TileProgram -----------------------------------------------------------------------------------===//
+
+class TileTest : public testing::Test {
+protected:
+  TileTest() { context.loadDialect<dit::DitDialect, plan::PlanDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect>(); }
+
+  plan::KernelOp parse(const CudaCase &c) {
+    module = mlir::parseSourceString<mlir::ModuleOp>(moduleText(c), &context);
+    EXPECT_TRUE(module) << moduleText(c);
+    return *module->getOps<plan::KernelOp>().begin();
+  }
+
+  std::string reasonOf(const CudaCase &c) {
+    TileProgram program;
+    return std::string(nameOf(readTileProgram(parse(c).getBody().front(), program).reason));
+  }
+  std::string reasonOf(GemmBody &body, const GemmValue &result) {
+    body.output(result);
+    return reasonOf(body.build());
+  }
+
+  /// The epilogue's type with its functions in front, as the template takes it.
+  std::string epilogueOf(const CudaCase &c, ResidualBy residual = ResidualBy::Loads) {
+    GemmKernel gemm;
+    EXPECT_TRUE(succeeded(gemm.read(parse(c), residual)));
+    return gemm.epilogues.empty() ? "" : gemm.epilogue().functions + gemm.epilogue().type;
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+TEST_F(TileTest, ReadsProductsAndTheirResults) {
+  TileProgram program;
+  ASSERT_TRUE(readTileProgram(parse(qkvHeads("bf16", 20, 2, 64, true, false)).getBody().front(), program));
+  EXPECT_EQ(program.head, 64);
+  ASSERT_EQ(program.problems.size(), 1u);
+  const TileProblem &problem = program.problems.front();
+  EXPECT_EQ(problem.columns, 3 * 128);
+  EXPECT_EQ(problem.weights.size(), 3u);
+  ASSERT_EQ(problem.outputs.size(), 3u);
+  EXPECT_EQ(problem.outputs[2].begin, 256);
+  EXPECT_THAT(problem.outputs[2].rowDims, testing::ElementsAre(0u, 2u)); // [batch, head, row, column]
+  EXPECT_THAT(problem.outputs[2].columnDims, testing::ElementsAre(1u, 3u));
+}
+
+TEST_F(TileTest, ReadsStreamsAndRanges) {
+  TileProgram streams, ranges;
+  ASSERT_TRUE(readTileProgram(parse(twoStreams("bf16", 70, 13, 128, 40)).getBody().front(), streams));
+  EXPECT_EQ(streams.problems.size(), 2u);
+  EXPECT_EQ(streams.head, 0);
+  mlir::OwningOpRef<mlir::ModuleOp> keep = std::move(module);
+  ASSERT_TRUE(readTileProgram(parse(twoRanges("f16", 33, 64, 40, 72)).getBody().front(), ranges));
+  EXPECT_THAT(ranges.problems.front().k, testing::ElementsAre(40, 72));
+}
+
+TEST_F(TileTest, RefusesTypesAndSizes) {
+  EXPECT_EQ(reasonOf(plainGemm("f32", 1, 64, 64, 64, true)), "type_unsupported");
+  EXPECT_EQ(reasonOf(plainGemm("bf16", 1, 64, 60, 64, true)), "no_slot");
+  EXPECT_EQ(reasonOf(plainGemm("bf16", 1, 64, 64, 60, true)), "no_slot");
+  EXPECT_EQ(reasonOf(plainGemm("bf16", 1, 64, 64, 64, true)), "accepted");
+}
+
+TEST_F(TileTest, RefusesHeadsThatSplitTiles) {
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 2, 72, true, true)), "head_splits_tile");
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 1, 96, true, false)), "shape_mismatch"); // weights of half a tile
+  GemmBody body("bf16");
+  GemmValue x = body.input({1, 20, 64});
+  body.output(body.gelu(body.linear(x, 192))); // beside heads of 128 columns
+  body.output(body.norm(body.view(body.linear(x, 128), {1, 20, 1, 128}), "rms", true));
+  EXPECT_EQ(reasonOf(body.build()), "head_splits_tile");
+}
+
+TEST_F(TileTest, RefusesNormsOfWholeRows) {
+  GemmBody body("bf16");
+  EXPECT_EQ(reasonOf(body, body.norm(body.linear(body.input({30, 64}), 256), "rms", true)), "head_splits_tile");
+}
+
+TEST_F(TileTest, RefusesWhatMovesBetweenRows) {
+  GemmBody body("bf16");
+  GemmValue y = body.linear(body.input({30, 64}), 64);
+  GemmValue turned = body.concat({body.slice(y, 0, 15, 30), body.slice(y, 0, 0, 15)}, 0);
+  EXPECT_EQ(reasonOf(body, body.add(y, turned)), "crosses_rows");
+}
+
+TEST_F(TileTest, RefusesThreeInputs) {
+  GemmBody body("bf16");
+  for (int i = 0; i < 3; ++i)
+    body.output(body.linear(body.input({30, 64}), 64));
+  EXPECT_EQ(reasonOf(body.build()), "no_slot");
+}
+
+TEST_F(TileTest, RefusesStreamsOfDifferentWidth) {
+  GemmBody body("bf16");
+  body.output(body.linear(body.input({30, 64}), 64));
+  body.output(body.linear(body.input({30, 64}), 128));
+  EXPECT_EQ(reasonOf(body.build()), "shape_mismatch");
+}
+
+//===-- EpilogueText ----------------------------------------------------------------------------------===//
+
+TEST_F(TileTest, BiasAndGelu) {
+  std::string text = epilogueOf(biasGelu("bf16", 37, 72, 64));
+  EXPECT_THAT(text, HasSubstr("fastTanh<Element>("));
+  EXPECT_THAT(text, HasSubstr("COLUMNS = 64, OUTPUT = 64;"));
+  EXPECT_THAT(text, HasSubstr("float2 v0 = loadPair(in0 + (at.column(i)));\n        float first = f0((x[4 * i + 2 * half] + v0.x));"));
+}
+
+TEST_F(TileTest, ResidualsComeByTheCopyEngineOrByLoads) {
+  CudaCase c = gateResidual("bf16", 37, 128, 64, false);
+  std::string fetched = epilogueOf(c, ResidualBy::CopyEngine), loaded = epilogueOf(c);
+  EXPECT_THAT(fetched, HasSubstr("COLUMNS = 16, OUTPUT = 16;\n  static constexpr bool RESIDUAL = true;"));
+  EXPECT_THAT(fetched, HasSubstr("residualOf<Element>(residual[2 * i + half], 1)"));
+  EXPECT_THAT(loaded, HasSubstr("COLUMNS = 64, OUTPUT = 64;\n  static constexpr bool RESIDUAL = false;"));
+  EXPECT_THAT(loaded, HasSubstr("at.batch * 4736 + row * 128 + (at.column(i))"));
+  EXPECT_THAT(loaded, HasSubstr("at.batch * 768 + (at.column(i))")); // the gate, for all rows of a batch
+}
+
+TEST_F(TileTest, HeadsSeeTheirNormAndTheirOtherHalf) {
+  std::string text = epilogueOf(qkvHeads("bf16", 20, 2, 64, false, true));
+  EXPECT_THAT(text, HasSubstr("squares0 = quadSum(squares0);"));
+  EXPECT_THAT(text, HasSubstr("rsqrtf(fmaf(squares0, 1.f / 64, 1e-06f))"));
+  EXPECT_THAT(text, HasSubstr("x[4 * (i + 4) + 2 * half]")); // the first half turns with the second
+  EXPECT_THAT(text, HasSubstr("x[4 * (i - 4) + 2 * half]"));
+  EXPECT_THAT(text, HasSubstr("if (at.firstColumn < 256)\n        return part1(x, at);\n      part2(x, at);"));
+}
+
+TEST_F(TileTest, InterleavedPairsStayInPlace) {
+  std::string text = epilogueOf(qkvHeads("bf16", 20, 2, 64, true, true));
+  EXPECT_THAT(text, Not(HasSubstr("float y[")));
+  EXPECT_THAT(text, HasSubstr("x[4 * i + 2 * half] = first, x[4 * i + 2 * half + 1] = second;"));
+}
+
+TEST_F(TileTest, ProductsOfOneLaunchDifferInMembersOnly) {
+  GemmKernel gemm;
+  ASSERT_TRUE(succeeded(gemm.read(parse(twoStreams("bf16", 70, 13, 128, 40)), ResidualBy::Loads)));
+  EXPECT_EQ(gemm.epilogues[0].type, gemm.epilogues[1].type);
+  EXPECT_THAT(gemm.epilogue().type, HasSubstr("int stride0;"));
+  EXPECT_NE(gemm.epilogues[0].strides, gemm.epilogues[1].strides);
+  cuda::KernelParameter members = gemm.epilogueParameter();
+  EXPECT_EQ(members.bytes.size() % 16, 0u); // two structures of pointers and numbers
+  EXPECT_EQ(members.patches.size(), 2 * gemm.epilogue().pointers.size());
+}
+
+//===-- MmaTiles --------------------------------------------------------------------------------------===//
+
+MmaTiles tilesFor(const char *arch, GemmSize size, int64_t columns = 64, std::vector<int64_t> multiples = {}) {
+  return chooseMmaTiles({arch, std::atoi(arch + 3)}, size, columns, multiples);
+}
+
+TEST(MmaTiles, LargeProductsGetLargeTiles) {
+  MmaTiles large = tilesFor("sm_80", {1, 4096, 12288, 3072}), small = tilesFor("sm_80", {1, 77, 256, 3072});
+  EXPECT_EQ(large.m * large.n, 128 * 128);
+  EXPECT_LE(small.m * small.n, 64 * 64);
+}
+
+TEST(MmaTiles, HoldWholeHeadsAndWeights) {
+  for (int64_t head : {64, 96, 128}) {
+    MmaTiles tiles = tilesFor("sm_86", {1, 4096, 3 * 24 * head, 3072}, head, {24 * head});
+    EXPECT_EQ(tiles.n / tiles.warpsN % head, 0);
+    EXPECT_EQ(24 * head % tiles.n, 0);
+  }
+  EXPECT_EQ(tilesFor("sm_80", {1, 4096, 576, 1024}, 64, {192, 384}).n, 64); // 128 would span weights
+}
+
+TEST(MmaTiles, TwoBlocksShareAMultiprocessor) {
+  for (auto [arch, bytes] : {std::pair("sm_80", 164 << 10), {"sm_86", 100 << 10}, {"sm_90a", 228 << 10}, {"sm_120a", 100 << 10}})
+    for (int64_t columns : {64, 96, 128}) {
+      MmaTiles tiles = tilesFor(arch, {2, 4096, 4608, 3072}, columns);
+      EXPECT_GE(tiles.stages, 3) << arch;
+      EXPECT_LE(2 * (tiles.sharedBytes() + 1024), static_cast<uint32_t>(bytes)) << arch;
+    }
+}
+
+} // namespace

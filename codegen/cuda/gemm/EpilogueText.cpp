@@ -141,8 +141,12 @@ private:
     biasIsAdded = false;
     if (!normList.empty()) // the sum is needed twice
       body += addBias(output);
-    for (const TileExprRef &norm : normList)
+    appliedNorm = nullptr;
+    for (const TileExprRef &norm : normList) {
       body += writeStatistics(*norm, number);
+      if (normList.size() == 1 && isAllNormalised(output, value, norm->op))
+        body += applyNorm(*norm);
+    }
     std::vector<Run> runs = runsOf(element);
     bool mixes = llvm::any_of(runs, [&](const Run &run) { return !staysInPair(run); });
     if (mixes)
@@ -277,6 +281,38 @@ private:
     return list;
   }
 
+  /// True when accumulators are read through the norm only, which takes them as they are.
+  bool isAllNormalised(const TileOutput &output, Value value, Operation *norm) const {
+    TilePull from = pull(output);
+    std::function<bool(const TileExpr &)> check = [&](const TileExpr &expr) {
+      if (expr.kind == Kind::Norm && expr.op == norm)
+        return expr.children.front()->kind == Kind::Accumulator;
+      return expr.kind != Kind::Accumulator && llvm::all_of(expr.children, [&](const TileExprRef &child) { return check(*child); });
+    };
+    for (int64_t i = 0; i < program.head / 8; ++i)
+      for (int64_t e = 0; e < 2; ++e)
+        if (!check(*from.at(value, program.elementOf(output, i, e))))
+          return false;
+    return true;
+  }
+
+  /// The norm in place, in a loop of its own: with what follows it in one, the loads of both want more registers than
+  /// there are.
+  std::string applyNorm(const TileExpr &norm) {
+    auto op = cast<dit::NormOp>(norm.op);
+    TilePull from = pull(*current);
+    auto element = [&](int64_t i, int64_t e) {
+      SmallVector<TileIndex> index(norm.row.begin(), norm.row.end());
+      index.push_back(TileIndex::of(current->vars, program.columnVar(*current) + 1).times(2).plus(TileIndex::of(8 * i + e)));
+      return from.at(op.getResult(), index);
+    };
+    std::string text;
+    for (const Run &run : runsOf(element))
+      text += writeRun(run, [](int e, const std::string &value) { return fmt::format("x[4 * i + 2 * half{}] = {};", e ? " + 1" : "", value); });
+    appliedNorm = norm.op;
+    return text;
+  }
+
   std::string writeStatistics(const TileExpr &norm, size_t) {
     auto op = cast<dit::NormOp>(norm.op);
     unsigned number = norms[norm.op];
@@ -331,6 +367,11 @@ private:
     }
     if (expr.kind == Kind::Accumulator && biasIsAdded) {
       nextPlace += expr.children.size();
+      return;
+    }
+    if (expr.kind == Kind::Norm && expr.op == appliedNorm) {
+      visitLoads(*expr.children.front());
+      nextPlace += expr.children.size() - 1;
       return;
     }
     for (const TileExprRef &child : expr.children)
@@ -453,6 +494,10 @@ private:
     unsigned number = norms[expr.op];
     size_t child = 0;
     std::string text = print(*expr.children[child++]);
+    if (expr.op == appliedNorm) {
+      nextPlace += expr.children.size() - 1; // the places of weight and bias
+      return text;
+    }
     if (op.getKind() == dit::NormKind::Layer)
       text = fmt::format("({} - mean{})", text, number);
     text = fmt::format("{} * inverse{}", text, number);
@@ -495,6 +540,7 @@ private:
   const SmallVector<int64_t> *step = nullptr;
   size_t nextPlace = 0;
   int64_t firstGroup = 0;
+  Operation *appliedNorm = nullptr; ///< the norm that the accumulators have gone through
   bool failedAddress = false, biasIsAdded = false;
 };
 

@@ -90,7 +90,7 @@ struct Config {{
 
 {}
 {}
-extern "C" __global__ void __launch_bounds__({})
+extern "C" __global__ void __launch_bounds__({}, 2)
 {}(const __grid_constant__ gemm_mma::Params<Element, {}> params, const __grid_constant__ gemm_mma::Epilogues<Epilogue, {}> epilogues) {{
   gemm_mma::run<Config>(params, epilogues);
 }}

@@ -12,7 +12,8 @@
 //   kernel's BLOCK_M and BLOCK_N. A key mask has rows = 1.
 #pragma once
 
-#include "attention_masks.cuh"
+#include "attention_blocks.cuh"
+#include "common/words.cuh"
 
 namespace ditc {
 
@@ -41,7 +42,7 @@ __device__ inline void packMask(const MaskPackParams &p) {
 
   bool anyHidden = false, anyVisible = false;
   int quads = rowsHere * wordsPerBlock * 8;
-  for (int i = threadIdx.x; i < roundUp(quads, 32); i += 128) {
+  for (int i = threadIdx.x; i < (quads + 31) / 32 * 32; i += 128) {
     int row = tile * p.tileRows + i / (wordsPerBlock * 8);
     int quad = i % (wordsPerBlock * 8), key = block * p.blockKeys + quad * 4;
     const u8 *from = source + row * p.rowStride + key * p.keyStride;

@@ -16,6 +16,7 @@
 // Scores are raw QKᵀ values here; the kernel multiplies by scale · log2(e) later. A hidden score is -inf.
 #pragma once
 
+#include "attention_blocks.cuh"
 #include "attention_ptx.cuh"
 
 namespace ditc {
@@ -27,8 +28,6 @@ struct WorkTile {
 struct BlockRange {
   int first, last;
 };
-
-enum BlockKind : int { Skip = 0, Partial = 1, Full = 2 };
 
 /// Where a thread's scores lie: d[4i + 0, 1] at (row, column + 8i + {0, 1}), d[4i + 2, 3] at row + 8.
 struct ScorePlace {

@@ -18,6 +18,8 @@ SHAPES = {
     "sd35_1024": (2, 38, 4429, 4429, 64, "none"),
     "pixart_1024": (2, 16, 4096, 4096, 72, "none"),
     "pixart_cross": (2, 16, 4096, 300, 72, "none"),
+    "pixart_cross_bias": (2, 16, 4096, 300, 72, "columns"),
+    "wan_cross": (1, 40, 32760, 512, 128, "none"),
     "dit_256": (2, 16, 256, 256, 72, "none"),
     "dit_512": (2, 16, 1024, 1024, 72, "none"),
     "sd15_512": (2, 8, 4096, 4096, 40, "none"),
@@ -53,6 +55,9 @@ def plan():
         ("sd35_1024", [default(64), default(64, **whole)]),
         ("pixart_1024", [default(72), Kernel(72, 112, 3), default(72, **whole)]),
         ("pixart_cross", [default(72), Kernel(72, 112, 3), Kernel(72, 80, 3)]),
+        ("pixart_cross_bias", [Kernel(72, n, 3, mask="columns") for n in (112, 96, 80)]
+         + [Kernel(72, 128, 2, mask="columns"), Kernel(72, 96, 3, mask="bias")]),
+        ("wan_cross", [default(128)]),
         ("dit_256", [Kernel(72, 64, 1), Kernel(72, 64, 1, stages=3), SmallKernel(72, 256, panel=64, stages=1, blocks=1)]),
         ("dit_512", [Kernel(72, 128), Kernel(72, 80, 3)]),
         ("sd15_512", [default(40), Kernel(40, 144, 3)]),
@@ -120,6 +125,9 @@ def run(folder, job):
         lengths = torch.full((batch,), keys // 2, dtype=torch.int32, device="cuda")
         visible = (torch.arange(keys, device="cuda") < keys // 2).expand(batch, 1, 1, keys).contiguous()
         peer_mask = visible.expand(batch, 1, queries, keys)
+    if mask == "columns":
+        peer_mask = torch.randn((batch, 1, 1, keys), dtype=torch.bfloat16, device="cuda")
+        peer_mask = peer_mask.expand(batch, heads, queries, keys)
     if mask == "boolean":
         visible = torch.rand((1, 1, queries, keys), device="cuda") < 0.5
         peer_mask = visible
@@ -128,6 +136,9 @@ def run(folder, job):
         extra, before = [], None
         if kernel.mask == "lengths":
             extra, _ = attention.lengths_arguments(lengths)
+        if kernel.mask in ("columns", "bias"):
+            make = attention.column_bias_arguments if kernel.mask == "columns" else attention.bias_arguments
+            extra, _ = make(peer_mask[:, :1, :1], (batch, heads, queries, keys), d**-0.5)
         if kernel.mask == "bits":
             packed = attention.PackedMask(folder, kernel, visible, None)
             extra, before = packed.arguments, packed.pack

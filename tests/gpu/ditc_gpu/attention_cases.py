@@ -25,7 +25,7 @@ class Case:
     queries: int
     keys: int
     layout: str
-    mask: str = "none"  # none, lengths, causal, keybits, holes, bits, headbits, bias, rowbias
+    mask: str = "none"  # none, lengths, causal, keybits, holes, bits, headbits, bias, rowbias, columns
 
 
 def cases():
@@ -43,7 +43,7 @@ def cases():
             ("lengths", 64, 64), ("lengths", 200, 1000), ("lengths", 77, 300), ("lengths", 513, 640),
             ("causal", 100, 100), ("causal", 1000, 1000), ("causal", 300, 1111),
             ("keybits", 200, 300), ("keybits", 77, 1000), ("holes", 300, 1500), ("bits", 333, 555), ("headbits", 130, 700),
-            ("bias", 100, 333), ("rowbias", 200, 600), ("bias", 64, 1000), ("causal_lengths", 300, 700),
+            ("bias", 100, 333), ("rowbias", 200, 600), ("columns", 200, 600), ("columns", 100, 334), ("columns", 64, 1002), ("bias", 64, 1000), ("causal_lengths", 300, 700),
             ("causal_lengths", 1000, 1000), ("window", 700, 900), ("softcap", 300, 500), ("bits", 1, 4096), ("lengths", 1, 129),
         ):
             turn += 1
@@ -53,7 +53,7 @@ def cases():
         (128, 80, 3, {}), (64, 128, 3, {}), (64, 224, 2, {}), (64, 192, 2, dict(split=False)), (128, 144, 2, {}),
         (72, 192, 2, dict(qk_panel=32, v_panel=32)), (128, 128, 2, dict(ordered=False)), (64, 256, 1, {}),
         (72, 128, 3, dict(ordered=False)), (72, 192, 2, dict(qk_panel=16, v_panel=16)),
-        (72, 160, 2, dict(stages=3, qk_panel=32, v_panel=32)),
+        (72, 160, 2, dict(stages=3, qk_panel=32, v_panel=32)), (72, 128, 3, dict(grid=100)), (128, 128, 2, dict(grid=7)),
     ):
         for queries, keys in ((333, 1000), (1000, 129), (2000, 4101), (5000, 2222)):
             result.append(Case(Kernel(d, n, c, **changes), 2, 4, 4, queries, keys, "token"))
@@ -69,6 +69,10 @@ def cases():
         (SmallKernel(72, 64, 16, 4, panel=32), 200, 16, 16, 16, "fused", "none"),
         (SmallKernel(72, 64, 16, 4, panel=32), 33, 8, 13, 11, "padded", "none"),
         (SmallKernel(72, 64, 16, 1, panel=16), 33, 5, 16, 16, "token", "none"),
+        (SmallKernel(72, 48, 16, 4, stages=1, blocks=4), 33, 8, 13, 11, "padded", "none"),
+        (SmallKernel(64, 128, 32, 2, stages=1), 50, 6, 10, 64, "padded", "none"),
+        (SmallKernel(64, 64, stages=1, blocks=4, mask="columns"), 33, 5, 64, 64, "padded", "columns"),
+        (SmallKernel(64, 64, stages=1, blocks=4, mask="bias"), 33, 5, 50, 64, "padded", "bias"),
         (SmallKernel(72, 64, 16, 1, panel=16), 331, 5, 9, 16, "head", "none"),
         (SmallKernel(72, 64, 16, 1, panel=16, mask="lengths"), 33, 5, 16, 16, "padded", "lengths"),
         (SmallKernel(64, 64, mask="lengths"), 33, 5, 64, 64, "padded", "lengths"),
@@ -116,12 +120,15 @@ def make_mask(torch, case, attention, folder, k, v, scale):
     if case.mask == "softcap":  # the reference applies the cap itself
         arguments = [ctypes.c_float(2 * 1.4426950408889634 * scale / CAP), ctypes.c_float(CAP / scale)]
         return arguments, column > torch.arange(case.queries, device="cuda")[:, None], None, None
-    if case.mask in ("bias", "rowbias"):
+    if case.mask in ("bias", "rowbias", "columns"):
         rows = case.queries if case.mask == "bias" else 1
         element = attention.TORCH_TYPE[case.kernel.element]
         bias = torch.randn((1, case.heads, rows, case.keys), dtype=element, device="cuda") * 2
         bias[..., torch.rand(case.keys, device="cuda") < 0.1] = float("-inf")
-        arguments, keep = attention.bias_arguments(bias, shape, scale)
+        if case.mask == "columns":
+            bias[0, -1] = torch.finfo(element).min  # a head that sees nothing: the mean of V, as softmax says
+        make = attention.column_bias_arguments if case.mask == "columns" else attention.bias_arguments
+        arguments, keep = make(bias, shape, scale)
         return arguments, bias.double(), None, keep
     if case.mask in ("keybits", "holes"):
         visible = torch.rand((case.batch, 1, 1, case.keys), device="cuda") < 0.7

@@ -94,7 +94,7 @@ class Attention:
         else:
             tiles = -(-queries // kernel.rows) * heads * batch
             shared_tiles = self.shared_tiles(tiles, -(-keys // kernel.n), multiprocessors)
-            grid = multiprocessors if shared_tiles else min(tiles, multiprocessors)
+            grid = kernel.grid or (multiprocessors if shared_tiles else min(tiles, multiprocessors))
             parts, counters = self.sharing(multiprocessors)
             ctypes.memmove(params.address + 440, (ctypes.c_int64 * 2)(parts.data_ptr(), counters.data_ptr()), 16)
             ctypes.memmove(params.address + 456, (ctypes.c_int32 * 1)(shared_tiles), 4)
@@ -143,6 +143,14 @@ def bias_arguments(bias, shape, scale):
     assert expanded.stride(3) == 1
     strides = [ctypes.c_int64(s) for s in expanded.stride()[:3]]
     return [ctypes.c_void_p(bias.data_ptr()), *strides, ctypes.c_int32(shape[2]), ctypes.c_float(1 / scale)], bias
+
+
+def column_bias_arguments(bias, shape, scale):
+    """bias broadcasts to (batch, head, query, key) and is the same for all queries."""
+    expanded = bias.expand(shape)
+    assert expanded.stride(3) == 1 and bias.shape[2] == 1
+    strides = [ctypes.c_int64(s) for s in expanded.stride()[:2]]
+    return [ctypes.c_void_p(bias.data_ptr()), *strides, ctypes.c_float(1 / scale)], bias
 
 
 class PackedMask:

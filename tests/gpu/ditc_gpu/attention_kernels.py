@@ -57,6 +57,7 @@ class Kernel:
     mask: str = "none"
     element: str = "BF16"
     v_dim: int = 0  # columns of V and out; 0: as many as Q and K have
+    grid: int = 0  # blocks of the launch, as on a smaller GPU; 0: as many as the host counted on
 
     @property
     def dv(self):
@@ -132,6 +133,7 @@ class SmallKernel:
 
     def source(self):
         _, arguments, mask = MASKS[self.mask]
+        mask = mask.replace("{element}", self.element)
         return f"""#include "attention_small.cuh"
 using namespace ditc;
 struct Config {{

@@ -17,7 +17,7 @@ import torch
 
 from . import zoo_tensors
 
-PACKAGE, BUCKET = "dit_xl2.dita", "dit_xl2_256"
+PACKAGE, BUCKET = "dit_xl2_256.dita", "dit_xl2_256"
 CALLS = 200
 
 
