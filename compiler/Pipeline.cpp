@@ -8,6 +8,7 @@
 #include "codegen/templates/hopper/Catalogue.h"
 #include "passes/GroupKernels.h"
 #include "passes/LegalizeForCuda.h"
+#include "passes/LowerToPlan.h"
 #include "passes/PlanAttention.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -54,10 +55,12 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
 /// Buffers at fixed offsets, launches in order; what runs as one launch is the target's to say.
 static void buildPlan(OpPassManager &pm, const CompileOptions &options, const std::string &target) {
   if (std::optional<CudaArch> arch = parseCudaArch(target)) {
-    pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(cudaTargetKernels(*arch, options.numerics == Numerics::Eager))); // one operation = one launch
+    bool keepRoundings = options.numerics == Numerics::Eager;
+    std::shared_ptr<const TargetKernels> kernels = cudaTargetKernels(*arch, keepRoundings);
+    pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(kernels)); // one operation = one launch
     simplify(pm);
-    pm.addPass(createLowerToPlan({.device = true, .keepRoundings = options.numerics == Numerics::Eager}));
-    pm.addPass(createPlanAttention(cudaTargetKernels(*arch)));
+    pm.addPass(createLowerToPlan(keepRoundings, kernels));
+    pm.addPass(createPlanAttention(kernels));
   } else {
     pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
     simplify(pm);

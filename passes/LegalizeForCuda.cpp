@@ -41,6 +41,7 @@
 #include "passes/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -69,6 +70,8 @@ public:
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>()))
       legalize(fusion);
     wrapSingles();
+    for (dit::ConcatOp concat : llvm::make_early_inc_range(block.getOps<dit::ConcatOp>()))
+      absorbConcat(concat);
   }
 
 private:
@@ -295,6 +298,55 @@ private:
       op->moveBefore(next);
     for (Operation *op : readers)
       op->moveBefore(next);
+  }
+
+  //===-- Concats ---------------------------------------------------------------------------------===//
+
+  /// A concat whose parts one kernel computes (the halves of a rotation, even and odd columns) is written by it whole:
+  /// each part in its place would be scattered accesses.
+  void absorbConcat(dit::ConcatOp concat) {
+    dit::FusionOp source;
+    llvm::SetVector<Operation *> views;
+    for (Value part : concat.getInputs()) {
+      Operation *def = part.getDefiningOp();
+      SmallVector<Operation *> chain;
+      while (def && isa<dit::ViewOp, dit::PermuteOp>(def) && def->hasOneUse()) {
+        chain.push_back(def);
+        part = def->getOperand(0);
+        def = part.getDefiningOp();
+      }
+      auto fusion = dyn_cast_or_null<dit::FusionOp>(def);
+      if (!fusion || fusion.getFamily() != "rowwise" || (source && source != fusion) || !part.hasOneUse())
+        return;
+      source = fusion;
+      views.insert(chain.rbegin(), chain.rend());
+    }
+    SmallVector<Operation *> ops = inlineFusion(source);
+    size_t count = ops.size();
+    Operation *next = ops.back()->getNextNode();
+    for (Operation *view : views) {
+      view->moveBefore(next);
+      ops.push_back(view);
+    }
+    concat->moveBefore(next);
+    ops.push_back(concat);
+    dit::FusionOp whole = group(ops, next);
+    if (kernels.takes(whole))
+      return;
+    ops = inlineFusion(whole); // as it was
+    group(ArrayRef(ops).take_front(count), ops[count]);
+  }
+
+  /// One rowwise kernel of `ops` before `next`.
+  dit::FusionOp group(ArrayRef<Operation *> ops, Operation *next) {
+    llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+    SmallVector<Value> results;
+    for (Operation *op : ops)
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
+          results.push_back(result);
+    b.setInsertionPoint(next);
+    return makeFusion(b, "rowwise", ops, results);
   }
 
   //===-- Single operations -----------------------------------------------------------------------===//

@@ -35,6 +35,8 @@
 // For a device (option `device`) a fusion is one launch, and a result is written where it is wanted: in the order of
 // dimensions that its reader permutes it to, or into its place in a concat. Its kernels are told which alignment each
 // argument has.
+#include "passes/LowerToPlan.h"
+
 #include "passes/KernelTable.h"
 #include "passes/Passes.h"
 #include "passes/Strided.h"
@@ -65,8 +67,8 @@ struct BufferInfo {
 
 class FunctionLowering {
 public:
-  FunctionLowering(func::FuncOp function, KernelTable &kernels, bool device, bool keepRoundings)
-      : function(function), kernels(kernels), device(device), keepRoundings(keepRoundings), b(function) {}
+  FunctionLowering(func::FuncOp function, KernelTable &kernels, bool device, bool keepRoundings, const TargetKernels *target)
+      : function(function), kernels(kernels), device(device), keepRoundings(keepRoundings), target(target), b(function) {}
 
   void run() {
     createProgram();
@@ -303,8 +305,24 @@ private:
       memory[result] = place;
       args.push_back(place);
     }
+    if (!areTakenAsTheyLie(op, args))
+      makeAllDense(op, args, prepared);
     spec.outputs = op->getNumResults();
     launch(op->getLoc(), spec, args, prepared);
+  }
+
+  bool areTakenAsTheyLie(Operation *op, ArrayRef<Value> args) const {
+    auto fusion = dyn_cast<dit::FusionOp>(op);
+    return !fusion || !target || target->takesLayouts(fusion, llvm::map_to_vector(args, [](Value arg) { return plan::withoutOffset(cast<MemRefType>(arg.getType())); }));
+  }
+
+  /// Operands are copied, results get memory of their own.
+  void makeAllDense(Operation *op, MutableArrayRef<Value> args, bool prepared) {
+    for (Value &arg : args.take_front(op->getNumOperands()))
+      arg = makeContiguous(op->getLoc(), arg);
+    for (auto [result, place] : llvm::zip(op->getResults(), args.take_back(op->getNumResults())))
+      if (!plan::isContiguous(cast<MemRefType>(place.getType())))
+        memory[result] = place = createBuffer(op->getLoc(), tensorType(result), prepared ? plan::Space::Prepared : plan::Space::Arena);
   }
 
   /// Rows are dense and everything starts on 16 bytes, as the copy engine of a GPU wants it.
@@ -498,6 +516,7 @@ private:
   func::FuncOp function;
   KernelTable &kernels;
   bool device, keepRoundings; ///< kernels take whole fusions and write any strides
+  const TargetKernels *target; ///< may be null: every layout is taken
   OpBuilder b;
   Operation *firstPhase = nullptr;
   Block *prepareBlock = nullptr, *stepBlock = nullptr;
@@ -511,16 +530,24 @@ private:
 class LowerToPlan : public impl::LowerToPlanBase<LowerToPlan> {
 public:
   using LowerToPlanBase::LowerToPlanBase;
+  LowerToPlan(const LowerToPlanOptions &options, std::shared_ptr<const TargetKernels> target) : LowerToPlanBase(options), target(std::move(target)) {}
 
 private:
   void runOnOperation() override {
     KernelTable kernels(getOperation());
     for (func::FuncOp function : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>())) {
-      FunctionLowering(function, kernels, device, keepRoundings).run();
+      FunctionLowering(function, kernels, device, keepRoundings, target.get()).run();
       function.erase();
     }
   }
+
+  std::shared_ptr<const TargetKernels> target;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createLowerToPlan(bool keepRoundings, std::shared_ptr<const TargetKernels> kernels) {
+  return std::make_unique<LowerToPlan>(LowerToPlanOptions{.device = true, .keepRoundings = keepRoundings}, std::move(kernels));
+}
+
 } // namespace ditc

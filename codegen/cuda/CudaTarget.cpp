@@ -131,7 +131,9 @@ static FailureOr<CudaUnit> emitBestAttention(plan::KernelOp kernel, const CudaAr
 
 static FailureOr<CudaUnit> emitPackedMask(plan::KernelOp kernel, const CudaArch &) { return emitMaskPack(kernel); }
 
-static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &arch) { return arch.hasWgmma() ? emitHopperGemm(kernel) : emitMmaGemm(kernel, arch); }
+static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &arch) {
+  return arch.hasWgmma() ? emitHopperGemm(kernel) : emitMmaGemm(kernel, arch);
+}
 
 CudaEmitter cudaEmitterOf(StringRef family) {
   return llvm::StringSwitch<CudaEmitter>(family)
@@ -162,13 +164,19 @@ public:
     if (fusion.getFamily() == "gemv" && llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>))
       return {};
     if (fusion.getFamily() == "gemm" && !keepRoundings)
-      return acceptsGemm(fusion, arch.hasWgmma() ? ResidualBy::CopyEngine : ResidualBy::Loads);
+      return acceptsGemm(fusion, residualBy());
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};
+  }
+
+  bool takesLayouts(dit::FusionOp fusion, ArrayRef<MemRefType> types) const override {
+    return fusion.getFamily() != "gemm" || acceptsGemm(fusion, types, residualBy());
   }
 
   AttentionNeeds needsOf(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionNeeds(attention) : AttentionNeeds(); }
 
 private:
+  ResidualBy residualBy() const { return arch.hasWgmma() ? ResidualBy::CopyEngine : ResidualBy::Loads; }
+
   CudaArch arch;
   bool keepRoundings;
 };

@@ -25,10 +25,14 @@ public:
   /// May all of `fusion` be one launch? Its family says by which kernel.
   virtual Verdict takes(dit::FusionOp fusion) const = 0;
 
+  /// Does the launch take its arguments, results last, as they lie? It does when they are dense.
+  virtual bool takesLayouts(dit::FusionOp fusion, mlir::ArrayRef<mlir::MemRefType> types) const;
+
   /// Of a kernel of family "attention" as it was lowered. Nothing by default.
   virtual AttentionNeeds needsOf(plan::KernelOp attention) const;
 };
 
+inline bool TargetKernels::takesLayouts(dit::FusionOp, mlir::ArrayRef<mlir::MemRefType>) const { return true; }
 inline AttentionNeeds TargetKernels::needsOf(plan::KernelOp) const { return {}; }
 
 } // namespace ditc

@@ -16,9 +16,19 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$bundle"
 
-commit=$(git -C "$root" rev-parse --short HEAD)
-[ -z "$(git -C "$root" status --porcelain)" ] || commit="$commit, changed"
-printf '{"commit": "%s", "built": "%s"}\n' "$commit" "$(date -u +%Y-%m-%d)" > "$bundle/bundle.json"
+# Each piece may be built at another time, so each says from what; the build folder is taken to be up to date.
+note() {
+  commit=$(git -C "$root" rev-parse --short HEAD)
+  [ -z "$(git -C "$root" status --porcelain)" ] || commit="$commit, changed"
+  python3 - "$bundle/bundle.json" "$1" "$commit" "$(date -u +%Y-%m-%d)" << 'END'
+import json, os, sys
+path, piece, commit, built = sys.argv[1:]
+pieces = json.load(open(path))["pieces"] if os.path.exists(path) else {}
+pieces[piece] = {"commit": commit, "built": built}
+with open(path, "w") as file:
+    json.dump({"pieces": pieces}, file, indent=1)
+END
+}
 
 bin() {
   mkdir -p "$bundle/bin"
@@ -86,7 +96,7 @@ rowwise() {
 
 for part in $parts; do
   case $part in
-    bin | zoo | python | full | rowwise) "$part" ;;
+    bin | zoo | python | full | rowwise) "$part"; note "$part" ;;
     *) echo "build_models.sh: no part '$part'" >&2; exit 2 ;;
   esac
 done

@@ -55,7 +55,7 @@ def rowwise(bundle, out):
     from ditc_gpu import rowwise as bench
 
     folder = str(bundle / "rowwise")
-    results = supervise.run("ditc_gpu.rowwise", folder, "bench", len(bench.cases(folder)), timeout=60)
+    results = supervise.run("ditc_gpu.rowwise", folder, "bench", len(bench.cases(folder)), timeout=90)
     print(bench.table(results), flush=True)
     failures = [f"{r.get('name', r['case'])}: {r.get('error') or r.get('errors')}" for r in results if "error" in r or r.get("ok") is False]
     return {"kernels": results, "failures": failures}

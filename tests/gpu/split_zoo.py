@@ -34,6 +34,8 @@ def main():
     part, used = 0, 0
     for folder in sorted(path.parent for path in zoo.glob("*/model.pt2")):
         files = files_of(folder, packages)
+        if not any(target.startswith("packages/") for _, target in files):
+            continue
         size = sum(source.stat().st_size for source, _ in files if source)
         if used and used + size > PART_BYTES:
             part, used = part + 1, 0

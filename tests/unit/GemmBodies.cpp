@@ -30,7 +30,8 @@ GemmValue GemmBody::input(std::vector<int64_t> shape, std::vector<int64_t> strid
   return {"%" + std::to_string(inputs.size() - 1), shape, inputs.back().element};
 }
 
-GemmValue GemmBody::add(std::vector<int64_t> shape, const std::string &operation, const std::vector<GemmValue> &operands, bool arrowOnly, const std::string &region) {
+GemmValue GemmBody::add(std::vector<int64_t> shape, const std::string &operation, const std::vector<GemmValue> &operands, bool arrowOnly,
+                        const std::string &region) {
   GemmValue result{"%v" + std::to_string(values++) + "_", std::move(shape), element};
   std::string types;
   for (const GemmValue &operand : operands)

@@ -42,7 +42,8 @@ public:
   CudaCase build() const;
 
 private:
-  GemmValue add(std::vector<int64_t> shape, const std::string &operation, const std::vector<GemmValue> &operands, bool arrowOnly = false, const std::string &region = "");
+  GemmValue add(std::vector<int64_t> shape, const std::string &operation, const std::vector<GemmValue> &operands, bool arrowOnly = false,
+                const std::string &region = "");
 
   std::string element, lines;
   std::vector<CudaArg> inputs, outputs;

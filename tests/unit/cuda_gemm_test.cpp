@@ -87,6 +87,14 @@ TEST(CudaGemm, ReadsAndWritesAnyRows) {
   check(c);
 }
 
+/// All tokens in one dimension, but heads for each batch.
+TEST(CudaGemm, FlatRowsComeApartIntoBatches) {
+  GemmBody body("bf16");
+  GemmValue y = body.view(body.linear(body.input({46, 40}), 128), {2, 23, 2, 64});
+  body.output(body.permute(body.norm(y, "rms", true), {0, 2, 1, 3}));
+  check(body.build());
+}
+
 TEST(CudaGemm, RefusesRowsThatDoNotStartOnSixteenBytes) {
   CudaCase c = plainGemm("bf16", 1, 16, 64, 64, false);
   c.args[0].strides = {16 * 68, 68, 1};

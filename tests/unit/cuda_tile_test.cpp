@@ -60,6 +60,25 @@ TEST(TileIndex, GoesThroughShapes) {
   EXPECT_EQ((*pairs)[2], TileIndex::of(1));
 }
 
+//===-- RowSplit --------------------------------------------------------------------------------------===//
+
+using Strides = std::optional<std::pair<int64_t, int64_t>>; // of rows, of batches
+
+TEST(RowSplit, JoinsDimensions) {
+  EXPECT_EQ(rowStrides({2, 10}, {640, 64}, {1, 20}), Strides({64, 64}));
+  EXPECT_EQ(rowStrides({2, 10}, {640, 64}, {2, 10}), Strides({64, 640}));
+  EXPECT_EQ(rowStrides({1, 2, 1, 10}, {7, 900, 3, 64}, {2, 10}), Strides({64, 900})); // single dimensions lie anywhere
+  EXPECT_EQ(rowStrides({2, 10}, {900, 64}, {1, 20}), Strides());
+  EXPECT_EQ(rowStrides({20}, {64}, {2, 10}), Strides({64, 640})); // one dimension comes apart
+  EXPECT_EQ(rowStrides({2, 5, 4}, {900, 256, 64}, {2, 20}), Strides({64, 900}));
+  EXPECT_EQ(rowStrides({2, 5, 4}, {900, 64, 320}, {2, 20}), Strides()); // rows in another order
+  EXPECT_EQ(rowStrides({2, 5, 4}, {0, 0, 0}, {10, 4}), Strides({0, 0}));
+  EXPECT_EQ(rowStrides({2, 10}, {640, 0}, {2, 10}), Strides({0, 640})); // a gate for each batch
+  EXPECT_EQ(rowStrides({}, {}, {1, 1}), Strides({0, 0}));
+}
+
+TEST(RowSplit, CountsBatches) { EXPECT_THAT(batchCounts({1, 2, 1, 5, 4}), testing::ElementsAre(2, 10, 40)); }
+
 //===-- TileProgram -----------------------------------------------------------------------------------===//
 
 class TileTest : public testing::Test {
@@ -157,6 +176,51 @@ TEST_F(TileTest, RefusesStreamsOfDifferentWidth) {
   body.output(body.linear(body.input({30, 64}), 64));
   body.output(body.linear(body.input({30, 64}), 128));
   EXPECT_EQ(reasonOf(body.build()), "shape_mismatch");
+}
+
+//===-- Layouts ---------------------------------------------------------------------------------------===//
+
+/// x + linear(a) on rows of two or three dimensions, whose results lie as `strides` say.
+CudaCase addedRows(std::vector<int64_t> rows, std::vector<int64_t> strides) {
+  GemmBody body("bf16");
+  std::vector<int64_t> left = rows, result = rows;
+  left.push_back(40), result.push_back(64);
+  GemmValue y = body.linear(body.input(left), 64);
+  body.output(body.add(y, body.input(result)), std::move(strides));
+  return body.build();
+}
+
+TEST_F(TileTest, RowsAreARunOrBatchesOfRuns) {
+  auto batchesOf = [&](const CudaCase &c) {
+    GemmKernel gemm;
+    mlir::ScopedDiagnosticHandler quiet(&context, [](mlir::Diagnostic &) { return mlir::success(); });
+    return succeeded(gemm.read(parse(c), ResidualBy::Loads)) ? gemm.problems.front().split.batches : 0;
+  };
+  EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {})), 1);
+  EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {4096, 256, 64, 1})), 2);
+  EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {2560, 512, 64, 1})), 10);
+  EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {1280, 64, 320, 1})), 0); // columns of an image before its rows
+}
+
+TEST_F(TileTest, FusionsAreTakenAsTheirArgumentsLie) {
+  CudaCase c = addedRows({2, 5, 4}, {});
+  auto typeOf = [&](size_t i) { return GemmValue{"", c.args[i].shape, "bf16"}.type(); };
+  std::string parameters, inputs, types, result = typeOf(c.args.size() - 1);
+  for (size_t i = 0; i + 1 < c.args.size(); ++i) {
+    std::string comma = i ? ", " : "", name = "%f" + std::to_string(i);
+    parameters += comma + name + ": " + typeOf(i), inputs += comma + name, types += comma + typeOf(i);
+  }
+  std::string fusionText = "  %r = dit.fusion \"gemm\"(" + inputs + ") : (" + types + ") -> " + result + " " + c.body + "\n";
+  module = mlir::parseSourceString<mlir::ModuleOp>("func.func @f(" + parameters + ") -> " + result + " {\n" + fusionText + "  return %r : " + result + "\n}\n", &context);
+  ASSERT_TRUE(module);
+  dit::FusionOp fusion = *(*module->getOps<mlir::func::FuncOp>().begin()).getBody().getOps<dit::FusionOp>().begin();
+  EXPECT_TRUE(acceptsGemm(fusion, ResidualBy::Loads));
+  mlir::SmallVector<mlir::MemRefType> lies;
+  for (mlir::Type type : llvm::concat<mlir::Type>(llvm::to_vector(fusion->getOperandTypes()), llvm::to_vector(fusion->getResultTypes())))
+    lies.push_back(mlir::MemRefType::get(cast<mlir::RankedTensorType>(type).getShape(), cast<mlir::RankedTensorType>(type).getElementType()));
+  EXPECT_TRUE(acceptsGemm(fusion, lies, ResidualBy::Loads));
+  lies.back() = plan::makeMemRef(lies.back().getShape(), lies.back().getElementType(), {{1280, 64, 320, 1}, 0});
+  EXPECT_EQ(acceptsGemm(fusion, lies, ResidualBy::Loads).reason, Reason::ShapeMismatch);
 }
 
 //===-- EpilogueText ----------------------------------------------------------------------------------===//

@@ -15,21 +15,6 @@ using namespace mlir;
 
 namespace ditc {
 
-std::optional<int64_t> joinedStride(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
-  std::optional<int64_t> inner;
-  int64_t expected = 0;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    if (sizes[i] == 1)
-      continue;
-    if (!inner)
-      inner = strides[i];
-    else if (strides[i] != expected)
-      return std::nullopt;
-    expected = strides[i] * sizes[i];
-  }
-  return inner.value_or(0);
-}
-
 namespace {
 
 using Kind = TileExpr::Kind;
@@ -213,7 +198,8 @@ private:
         fits &= check(*child);
       return fits;
     };
-    return check(*run.pair[0]) & check(*run.pair[1]);
+    bool first = check(*run.pair[0]), second = check(*run.pair[1]); // both, in the order of places
+    return first && second;
   }
 
   /// Groups that are computed alike, as runs. Without heads one group speaks for all.
@@ -424,17 +410,13 @@ private:
       sizes.push_back(current->vars[i].size);
       strides.push_back(index.coefficient(i));
     }
-    if (std::optional<int64_t> stride = split.batches == 1 ? joinedStride(sizes, strides) : std::nullopt) {
-      if (*stride != 0)
-        addTerm(text, "row * " + strideText(argument, false, *stride));
-    } else {
-      std::optional<int64_t> inner = sizes.empty() ? std::optional<int64_t>(0) : joinedStride(ArrayRef(sizes).drop_front(), ArrayRef(strides).drop_front());
-      failedAddress |= !inner || split.batches == 1 || sizes.front() != split.batches;
-      if (!strides.empty() && strides.front() != 0)
-        addTerm(text, "at.batch * " + strideText(argument, true, strides.front()));
-      if (inner.value_or(0) != 0)
-        addTerm(text, "row * " + strideText(argument, false, *inner));
-    }
+    auto found = rowStrides(sizes, strides, split);
+    failedAddress |= !found;
+    auto [ofRow, ofBatch] = found.value_or(std::pair<int64_t, int64_t>(0, 0));
+    if (split.batches > 1 && ofBatch != 0)
+      addTerm(text, "at.batch * " + strideText(argument, true, ofBatch));
+    if (ofRow != 0)
+      addTerm(text, "row * " + strideText(argument, false, ofRow));
     unsigned var = program.columnVar(*current);
     int64_t first = index.coefficient(var);
     if (program.head == 0) {
@@ -549,11 +531,6 @@ private:
 std::optional<EpilogueText> writeEpilogue(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, const RowSplit &split, ArrayRef<int64_t> alignments,
                                           ResidualBy residual) {
   return EpilogueWriter(program, problem, types, split, alignments, residual).write();
-}
-
-bool isOneBatch(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types) {
-  SmallVector<int64_t> alignments(types.size(), 16);
-  return writeEpilogue(program, problem, types, {1, 1}, alignments, ResidualBy::Loads).has_value(); // a residual counts like any operand
 }
 
 } // namespace ditc

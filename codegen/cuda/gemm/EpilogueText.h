@@ -4,6 +4,7 @@
 // common/epilogue.cuh).
 #pragma once
 
+#include "codegen/cuda/gemm/RowSplit.h"
 #include "codegen/cuda/gemm/TileProgram.h"
 #include "dialects/plan/Plan.h"
 
@@ -24,20 +25,9 @@ struct EpilogueText {
 /// How an operand of the result's type and shape comes: fetched by the copy engine (RESIDUAL), or loaded like any other.
 enum class ResidualBy { CopyEngine, Loads };
 
-/// Where the rows of a problem lie: all in one batch, or batches of the first row dimension.
-struct RowSplit {
-  int64_t batches = 1, rows = 1;
-};
-
-/// Element stride of a problem's rows when the row dimensions (sizes, strides) are one run; nothing when they are not.
-std::optional<int64_t> joinedStride(mlir::ArrayRef<int64_t> sizes, mlir::ArrayRef<int64_t> strides);
-
 /// `types`: of the block's arguments, as they lie in memory. Nothing when an operand cannot be addressed by batch and
 /// row.
 std::optional<EpilogueText> writeEpilogue(const TileProgram &program, const TileProblem &problem, mlir::ArrayRef<mlir::MemRefType> types, const RowSplit &split,
                                           mlir::ArrayRef<int64_t> alignments, ResidualBy residual);
-
-/// True when every operand can be addressed with all rows in one batch.
-bool isOneBatch(const TileProgram &program, const TileProblem &problem, mlir::ArrayRef<mlir::MemRefType> types);
 
 } // namespace ditc

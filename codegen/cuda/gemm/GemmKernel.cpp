@@ -9,47 +9,14 @@ namespace ditc {
 
 //===-- ProblemArguments --------------------------------------------------------------------------------===//
 
-ProblemArguments::ProblemArguments(const TileProgram &program, const TileProblem &problem, plan::KernelOp kernel) : problem(problem), program(program) {
-  for (unsigned i = 0; i < kernel.getNumArgs(); ++i)
-    types.push_back(kernel.getArgType(i));
-  auto list = kernel.getConfig().getAs<DenseI64ArrayAttr>("alignments");
-  for (unsigned i = 0; i < types.size(); ++i)
-    alignments.push_back(list ? list[i] : dit::elementBytes(types[i].getElementType()));
-  firstOutput = types.size() - kernel.getOutputs();
-  split.rows = 1;
+ProblemArguments::ProblemArguments(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, ArrayRef<int64_t> alignments)
+    : problem(problem), types(types), alignments(alignments), program(program) {
+  firstOutput = types.size() - program.body->getTerminator()->getNumOperands();
   for (int64_t size : problem.rowShape)
     split.rows *= size;
 }
 
-bool ProblemArguments::isOneRun() const { return rowsJoin() && isOneBatch(program, problem, types); }
-
-void ProblemArguments::splitByBatch() {
-  const int64_t *first = llvm::find_if(problem.rowShape, [](int64_t size) { return size > 1; });
-  if (first != problem.rowShape.end())
-    split = {*first, split.rows / *first};
-}
-
-std::optional<EpilogueText> ProblemArguments::epilogue(ResidualBy residual) const { return writeEpilogue(program, problem, types, split, alignments, residual); }
-
 GemmSize ProblemArguments::size() const { return {split.batches, split.rows, problem.columns, problem.k[0] + (problem.k.size() > 1 ? problem.k[1] : 0)}; }
-
-std::optional<std::pair<int64_t, int64_t>> ProblemArguments::rowStrides(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) const {
-  if (split.batches == 1) {
-    std::optional<int64_t> row = joinedStride(sizes, strides);
-    return row ? std::optional(std::pair{*row, *row}) : std::nullopt;
-  }
-  size_t first = 0;
-  while (first < sizes.size() && sizes[first] == 1)
-    ++first;
-  if (first == sizes.size() || sizes[first] != split.batches)
-    return std::nullopt;
-  std::optional<int64_t> row = joinedStride(sizes.drop_front(first + 1), strides.drop_front(first + 1));
-  return row ? std::optional(std::pair{*row, strides[first]}) : std::nullopt;
-}
-
-std::optional<std::pair<int64_t, int64_t>> ProblemArguments::rowStridesOf(unsigned argument) const {
-  return rowStrides(types[argument].getShape().drop_back(), ArrayRef(plan::layoutOf(types[argument]).strides).drop_back());
-}
 
 static std::pair<SmallVector<int64_t>, SmallVector<int64_t>> dimensions(MemRefType type, ArrayRef<unsigned> dims) {
   plan::Layout layout = plan::layoutOf(type);
@@ -61,9 +28,32 @@ static std::pair<SmallVector<int64_t>, SmallVector<int64_t>> dimensions(MemRefTy
   return {sizes, strides};
 }
 
-std::optional<std::pair<int64_t, int64_t>> ProblemArguments::rowStridesOf(const TileOutput &output) const {
+std::optional<std::pair<int64_t, int64_t>> ProblemArguments::rowStridesOf(unsigned argument, const RowSplit &split) const {
+  return rowStrides(types[argument].getShape().drop_back(), ArrayRef(plan::layoutOf(types[argument]).strides).drop_back(), split);
+}
+
+std::optional<std::pair<int64_t, int64_t>> ProblemArguments::rowStridesOf(const TileOutput &output, const RowSplit &split) const {
   auto [sizes, strides] = dimensions(types[argumentOf(output)], output.rowDims);
-  return rowStrides(sizes, strides);
+  return rowStrides(sizes, strides, split);
+}
+
+bool ProblemArguments::fits(const RowSplit &split) const {
+  return llvm::all_of(problem.a, [&](unsigned argument) { return rowStridesOf(argument, split).has_value(); }) &&
+         llvm::all_of(problem.outputs, [&](const TileOutput &output) { return rowStridesOf(output, split).has_value(); }) &&
+         writeEpilogue(program, problem, types, split, alignments, ResidualBy::Loads); // a residual counts like any operand
+}
+
+void ProblemArguments::splitByBatch() {
+  SmallVector<int64_t> counts = batchCounts(problem.rowShape);
+  for (const TileOutput &output : problem.outputs)
+    llvm::append_range(counts, batchCounts(dimensions(types[argumentOf(output)], output.rowDims).first));
+  llvm::sort(counts);
+  int64_t rows = split.batches * split.rows;
+  for (int64_t batches : counts)
+    if (batches < rows && rows % batches == 0 && fits({batches, rows / batches})) {
+      split = {batches, rows / batches};
+      return;
+    }
 }
 
 int64_t ProblemArguments::headColumns(const TileOutput &output) const {
@@ -74,35 +64,40 @@ int64_t ProblemArguments::headStride(const TileOutput &output) const {
   return output.columnDims.size() == 2 ? plan::layoutOf(types[argumentOf(output)]).strides[output.columnDims.front()] : 0;
 }
 
-bool ProblemArguments::rowsJoin() const {
-  for (unsigned argument : problem.a)
-    if (!joinedStride(types[argument].getShape().drop_back(), ArrayRef(plan::layoutOf(types[argument]).strides).drop_back()))
-      return false;
-  return llvm::all_of(problem.outputs, [&](const TileOutput &output) {
-    auto [sizes, strides] = dimensions(types[argumentOf(output)], output.rowDims);
-    return joinedStride(sizes, strides).has_value();
-  });
-}
-
 //===-- GemmKernel --------------------------------------------------------------------------------------===//
 
-LogicalResult GemmKernel::read(plan::KernelOp kernel, ResidualBy residual) {
-  if (Verdict verdict = readTileProgram(kernel.getBody().front(), program); !verdict)
-    return kernel.emitError("has no gemm program: ") << StringRef(nameOf(verdict.reason));
+Verdict GemmKernel::read(Block &body, ArrayRef<MemRefType> types, ArrayRef<int64_t> alignments, ResidualBy residual) {
+  if (Verdict verdict = readTileProgram(body, program); !verdict)
+    return verdict;
   for (const TileProblem &problem : program.problems)
-    problems.emplace_back(program, problem, kernel);
+    problems.emplace_back(program, problem, types, alignments);
   bool inBatches = !llvm::all_of(problems, [](const ProblemArguments &arguments) { return arguments.isOneRun(); }); // the products share their code
   for (ProblemArguments &arguments : problems) {
     if (inBatches)
       arguments.splitByBatch();
     std::optional<EpilogueText> text = arguments.epilogue(residual);
-    if (!text)
-      return kernel.emitError("an operand of the epilogue cannot be addressed by batch and row");
+    bool fits = text && llvm::all_of(arguments.problem.a, [&](unsigned argument) { return arguments.rowStridesOf(argument).has_value(); }) &&
+                llvm::all_of(arguments.problem.outputs, [&](const TileOutput &output) { return arguments.rowStridesOf(output).has_value(); });
+    if (!fits) // rows are neither one run nor batches of runs
+      return {Reason::ShapeMismatch, arguments.problem.product().getResult()};
     epilogues.push_back(std::move(*text));
     sizes.push_back(arguments.size());
   }
   if (epilogues.size() == 2 && (epilogues[0].type != epilogues[1].type || epilogues[0].functions != epilogues[1].functions))
-    return kernel.emitError("the two products of one launch have different epilogues");
+    return {Reason::ShapeMismatch, program.problems[1].product().getRhs()};
+  return {};
+}
+
+LogicalResult GemmKernel::read(plan::KernelOp kernel, ResidualBy residual) {
+  SmallVector<MemRefType> types;
+  SmallVector<int64_t> alignments;
+  auto list = kernel.getConfig().getAs<DenseI64ArrayAttr>("alignments");
+  for (unsigned i = 0; i < kernel.getNumArgs(); ++i) {
+    types.push_back(kernel.getArgType(i));
+    alignments.push_back(list ? list[i] : dit::elementBytes(types.back().getElementType()));
+  }
+  if (Verdict verdict = read(kernel.getBody().front(), types, alignments, residual); !verdict)
+    return kernel.emitError("is no gemm kernel: ") << StringRef(explain(verdict.reason));
   return success();
 }
 
@@ -140,27 +135,17 @@ std::string GemmKernel::sizesText() const {
 
 //===-- Acceptance --------------------------------------------------------------------------------------===//
 
-Verdict acceptsGemm(dit::FusionOp fusion, ResidualBy residual) {
-  TileProgram program;
-  if (Verdict verdict = readTileProgram(fusion.getBodyBlock(), program); !verdict || program.problems.size() == 1)
-    return verdict;
-  // Two products share their code.
-  SmallVector<MemRefType> types;
-  for (Type type : fusion.getOperandTypes())
-    types.push_back(MemRefType::get(cast<RankedTensorType>(type).getShape(), cast<RankedTensorType>(type).getElementType()));
+Verdict acceptsGemm(dit::FusionOp fusion, ArrayRef<MemRefType> types, ResidualBy residual) {
   SmallVector<int64_t> alignments(types.size(), 16);
-  std::array<std::optional<EpilogueText>, 2> texts;
-  for (bool inBatches : {false, true}) {
-    for (auto [text, problem] : llvm::zip(texts, program.problems)) {
-      const int64_t *first = llvm::find_if(problem.rowShape, [](int64_t size) { return size > 1; });
-      text = writeEpilogue(program, problem, types, {inBatches && first != problem.rowShape.end() ? *first : 1, 1}, alignments, residual);
-    }
-    if (texts[0] && texts[1])
-      break;
-  }
-  if (texts[0] && texts[1] && texts[0]->type == texts[1]->type && texts[0]->functions == texts[1]->functions)
-    return {};
-  return {Reason::ShapeMismatch, program.problems[1].product().getRhs()};
+  return GemmKernel().read(fusion.getBodyBlock(), types, alignments, residual);
+}
+
+Verdict acceptsGemm(dit::FusionOp fusion, ResidualBy residual) {
+  SmallVector<MemRefType> types;
+  for (TypeRange list : {TypeRange(fusion.getOperandTypes()), TypeRange(fusion.getResultTypes())})
+    for (Type type : list)
+      types.push_back(MemRefType::get(cast<RankedTensorType>(type).getShape(), cast<RankedTensorType>(type).getElementType()));
+  return acceptsGemm(fusion, types, residual);
 }
 
 } // namespace ditc

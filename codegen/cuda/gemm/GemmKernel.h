@@ -17,21 +17,21 @@ struct GemmSize {
 /// One problem of a kernel with what its arguments are in memory.
 class ProblemArguments {
 public:
-  ProblemArguments(const TileProgram &program, const TileProblem &problem, plan::KernelOp kernel);
+  /// `types`: of all arguments of the kernel; their alignments in bytes.
+  ProblemArguments(const TileProgram &program, const TileProblem &problem, mlir::ArrayRef<mlir::MemRefType> types, mlir::ArrayRef<int64_t> alignments);
 
   /// Everything lies so that all rows are one batch.
-  bool isOneRun() const;
-  /// Batches of the first dimension with more than one row.
+  bool isOneRun() const { return fits({1, split.batches * split.rows}); }
+  /// Into as few batches as everything allows; leaves one when there is no way.
   void splitByBatch();
 
-  std::optional<EpilogueText> epilogue(ResidualBy residual) const;
+  /// Nothing when an operand cannot be addressed by batch and row.
+  std::optional<EpilogueText> epilogue(ResidualBy residual) const { return writeEpilogue(program, problem, types, split, alignments, residual); }
   GemmSize size() const;
 
-  /// Strides of rows and batches in elements, over the dimensions `sizes` with `strides`; nothing when they have none.
-  std::optional<std::pair<int64_t, int64_t>> rowStrides(mlir::ArrayRef<int64_t> sizes, mlir::ArrayRef<int64_t> strides) const;
-  /// Of an operand whose last dimension is k or the columns.
-  std::optional<std::pair<int64_t, int64_t>> rowStridesOf(unsigned argument) const;
-  std::optional<std::pair<int64_t, int64_t>> rowStridesOf(const TileOutput &output) const;
+  /// Strides of rows and batches in elements: of an operand whose last dimension is k or the columns, or of a result.
+  std::optional<std::pair<int64_t, int64_t>> rowStridesOf(unsigned argument) const { return rowStridesOf(argument, split); }
+  std::optional<std::pair<int64_t, int64_t>> rowStridesOf(const TileOutput &output) const { return rowStridesOf(output, split); }
 
   unsigned argumentOf(const TileOutput &output) const { return firstOutput + output.result; }
   /// Columns of a head; all columns of the output when it has no dimension of heads.
@@ -40,12 +40,14 @@ public:
   int64_t headStride(const TileOutput &output) const;
 
   const TileProblem &problem;
-  mlir::SmallVector<mlir::MemRefType> types; ///< of all arguments of the kernel
-  mlir::SmallVector<int64_t> alignments;     ///< in bytes
+  mlir::SmallVector<mlir::MemRefType> types;
+  mlir::SmallVector<int64_t> alignments;
   RowSplit split;
 
 private:
-  bool rowsJoin() const;
+  bool fits(const RowSplit &split) const;
+  std::optional<std::pair<int64_t, int64_t>> rowStridesOf(unsigned argument, const RowSplit &split) const;
+  std::optional<std::pair<int64_t, int64_t>> rowStridesOf(const TileOutput &output, const RowSplit &split) const;
 
   const TileProgram &program;
   unsigned firstOutput = 0;
@@ -61,7 +63,9 @@ struct GemmKernel {
   std::vector<EpilogueText> epilogues; ///< of equal text
   mlir::SmallVector<GemmSize> sizes;
 
-  /// Errors are diagnostics at the kernel's location.
+  /// Why there is no such kernel, or nothing against it.
+  Verdict read(mlir::Block &body, mlir::ArrayRef<mlir::MemRefType> types, mlir::ArrayRef<int64_t> alignments, ResidualBy residual);
+  /// The same as a diagnostic at the kernel's location.
   mlir::LogicalResult read(plan::KernelOp kernel, ResidualBy residual);
 
   const EpilogueText &epilogue() const { return epilogues.front(); }
@@ -76,7 +80,9 @@ struct GemmKernel {
   std::string sizesText() const;
 };
 
-/// Can this gemm fusion be one launch, if its arguments lie densely?
+/// Can this gemm fusion be one launch, if its arguments lie densely? Then its rows start on 16 bytes.
 Verdict acceptsGemm(dit::FusionOp fusion, ResidualBy residual);
+/// The same with arguments, results last, that lie as `types` say.
+Verdict acceptsGemm(dit::FusionOp fusion, mlir::ArrayRef<mlir::MemRefType> types, ResidualBy residual);
 
 } // namespace ditc

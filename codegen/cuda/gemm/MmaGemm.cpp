@@ -27,7 +27,8 @@ struct Problem {
 /// Fills a Problem; addresses are patches from `offset` bytes on. Parts that are absent repeat the last one.
 class Packer {
 public:
-  Packer(const ProblemArguments &arguments, size_t offset, std::vector<cuda::ParameterPatch> &patches) : arguments(arguments), offset(offset), patches(patches) {}
+  Packer(const ProblemArguments &arguments, size_t offset, std::vector<cuda::ParameterPatch> &patches)
+      : arguments(arguments), offset(offset), patches(patches) {}
 
   LogicalResult pack(Problem &p) {
     const TileProblem &problem = arguments.problem;
@@ -49,7 +50,8 @@ public:
       const TileOutput &output = problem.outputs[std::min(i, problem.outputs.size() - 1)];
       p.outEnd[i] = i + 1 < problem.outputs.size() ? output.begin + output.columns : std::numeric_limits<int32_t>::max();
       p.headColumns[i] = arguments.headColumns(output), p.outHead[i] = arguments.headStride(output);
-      if (failed(place(arguments.argumentOf(output), offsetof(Problem, out) + 8 * i, p.outRow[i], p.outBatch[i], arguments.rowStridesOf(output))) || p.outHead[i] % 8 != 0)
+      unsigned argument = arguments.argumentOf(output);
+      if (failed(place(argument, offsetof(Problem, out) + 8 * i, p.outRow[i], p.outBatch[i], arguments.rowStridesOf(output))) || p.outHead[i] % 8 != 0)
         return failure();
     }
     return success();
@@ -95,9 +97,9 @@ extern "C" __global__ void __launch_bounds__({}, 2)
   gemm_mma::run<Config>(params, epilogues);
 }}
 )",
-                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages, tiles.warpsM,
-                     tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), gemm.isEven() ? "true" : "false", gemm.epilogue().functions, gemm.epilogue().type, tiles.threads(),
-                     kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
+                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages,
+                     tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), gemm.isEven() ? "true" : "false", gemm.epilogue().functions,
+                     gemm.epilogue().type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }
 
 FailureOr<CudaUnit> emit(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTiles &tiles) {

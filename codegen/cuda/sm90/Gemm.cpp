@@ -90,8 +90,8 @@ private:
 
   std::optional<TensorMapPatch> mapOfWeight(unsigned argument) const {
     MemRefType type = arguments.types[argument];
-    uint64_t n = type.getDimSize(0), k = type.getDimSize(1);
-    return TensorMapPatch{argument, 0, dtypeOf(type), {k, n, 1}, {2 * k, 2 * k}, {64, static_cast<uint32_t>(tiles.n / tiles.clusterM), 1}, cuda::TensorMapSwizzle::Bytes128};
+    uint64_t n = type.getDimSize(0), k = type.getDimSize(1), row = 2 * plan::layoutOf(type).strides[0];
+    return TensorMapPatch{argument, 0, dtypeOf(type), {k, n, 1}, {row, row}, {64, static_cast<uint32_t>(tiles.n / tiles.clusterM), 1}, cuda::TensorMapSwizzle::Bytes128};
   }
 
   /// (column in the head, row, head, batch)

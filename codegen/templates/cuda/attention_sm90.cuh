@@ -54,6 +54,7 @@
 //   place and the integer maxima together took 1×24×4608×128 from 613 to 685 TFLOP/s (whole tiles, BLOCK_N 128).
 #pragma once
 
+#include "attention_bias.cuh"
 #include "attention_consumer.cuh"
 
 namespace ditc::attention_sm90 {

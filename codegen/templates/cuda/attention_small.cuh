@@ -34,6 +34,7 @@
 //   faster (6.8 against 7.9 µs).
 #pragma once
 
+#include "attention_bias.cuh"
 #include "attention_softmax.cuh"
 #include "attention_store.cuh"
 #include "attention_wgmma.cuh"

@@ -6,9 +6,9 @@
 //
 //                    B  BLOCK_N rows of the weight             a block over time
 //                   ┌───────┬───────┐ BLOCK_K of k
-//                   └───────┴───────┘                          copies    step 2 │ step 3 │ step 4 │   STAGES deep
-//   A   ┌───────┐  ┌───────┬───────┐                           matrices   step 0  │ step 1  │ step 2  shared memory → registers
-//       │       │  │ warp 0│ warp 1│ fp32 in registers         products    step 0  │ step 1  │ step 2  16 columns behind
+//                   └───────┴───────┘                          copies    step 2 │ step 3 │ step 4   STAGES deep
+//   A   ┌───────┐  ┌───────┬───────┐                           matrices   step 0 │ step 1 │ step 2  to registers
+//       │       │  │ warp 0│ warp 1│ fp32 in registers         products    step 0 │ step 1 │ step 2  16 columns behind
 //       ├───────┤  ├───────┼───────┤
 //       │       │  │ warp 2│ warp 3│                           One barrier a step, before the last 16 columns are
 //       └───────┘  └───────┴───────┘                           multiplied; the epilogue needs none.
@@ -39,97 +39,9 @@
 #pragma once
 
 #include "common/epilogue.cuh"
-#include "common/mma.cuh"
-#include "common/tensor.cuh"
+#include "gemm_mma_layout.cuh"
 
 namespace ditc::gemm_mma {
-
-/// One product. Rows are counted per batch, strides in elements; a tile does not span batches.
-template <class Element>
-struct Problem {
-  const Element *a[2], *b[4];
-  Element *out[4];
-  i64 aRow[2], aBatch[2], bRow[4], outRow[4], outHead[4], outBatch[4];
-  int rows, batches, columns;
-  int k[2];            // values of k in a[0] and a[1]
-  int headColumns[4];  // columns of a head of out; all of them if there are no heads
-  int outEnd[4];       // columns before outEnd[i] go to out[i], counted from outEnd[i - 1]
-  int bEnd[4];         // columns before bEnd[i] are products with b[i]
-};
-
-template <class Element, int PROBLEMS>
-struct Params {
-  Problem<Element> problem[PROBLEMS];
-};
-
-/// One epilogue per product.
-template <class Epilogue, int PROBLEMS>
-struct Epilogues {
-  Epilogue of[PROBLEMS];
-};
-
-/// Sizes that follow from a Config.
-template <class Config>
-struct Layout : Config {
-  using Element = typename Config::Element;
-  static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, BLOCK_K = Config::BLOCK_K;
-  static constexpr int THREADS = 32 * Config::WARPS_M * Config::WARPS_N;
-  static constexpr int WARP_M = BLOCK_M / Config::WARPS_M, WARP_N = BLOCK_N / Config::WARPS_N;
-  static constexpr int BANDS = WARP_M / 16, GROUPS = WARP_N / 8, K_STEPS = BLOCK_K / 16;
-  static constexpr int PIECES = BLOCK_K / 8;              // of 16 bytes in a row of a stage
-  static constexpr int ROWS_APART = THREADS / PIECES;     // rows that are copied at once
-  static constexpr int B_AT = BLOCK_M * BLOCK_K, STAGE = B_AT + BLOCK_N * BLOCK_K;  // elements
-  static constexpr int SHARED_BYTES = 2 * STAGE * Config::STAGES;
-
-  static_assert(WARP_M % 16 == 0 && WARP_N % 32 == 0, "a warp's part is made of pairs of 16 x 16 products");
-  static_assert(BLOCK_K == 32 || BLOCK_K == 64, "a row of a stage is 64 or 128 bytes");
-  static_assert(BLOCK_M % ROWS_APART == 0 && BLOCK_N % ROWS_APART == 0 && ROWS_APART % 8 == 0, "rows are copied evenly");
-  static_assert(Config::STAGES >= 2, "one step is copied while another is multiplied");
-
-  /// Where piece `piece` of a row lies, in elements from the row's start.
-  __device__ static int swizzled(int row, int piece) { return (PIECES == 8 ? piece ^ row % 8 : piece ^ row / 2 % 4) * 8; }
-};
-
-template <class L>
-using Accumulators = float[L::BANDS][L::GROUPS][4];
-
-// ---- schedule -----------------------------------------------------------------------------------------------------
-
-/// A tile of one product.
-struct Tile {
-  int problem, batch, row, column;
-};
-
-__device__ constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
-
-/// Tiles of a product above each other, in one batch, and beside each other.
-template <class L, class Problem>
-__device__ int downPerBatch(const Problem &p) {
-  return ceilDiv(p.rows, L::BLOCK_M);
-}
-template <class L, class Problem>
-__device__ int across(const Problem &p) {
-  return ceilDiv(p.columns, L::BLOCK_N);
-}
-
-/// The tile of a block: down GROUP tiles of M, then one step in N, so that blocks that run at the same time read few
-/// different rows of A and B.
-template <class L, int PROBLEMS>
-__device__ Tile tileOf(const Params<typename L::Element, PROBLEMS> &params, int index) {
-  int which = 0;
-  if constexpr (PROBLEMS == 2) {
-    const auto &first = params.problem[0];
-    int count = downPerBatch<L>(first) * first.batches * across<L>(first);
-    if (index >= count)
-      which = 1, index -= count;
-  }
-  const auto &p = params.problem[which];
-  int down = downPerBatch<L>(p), rows = down * p.batches, perGroup = L::GROUP * across<L>(p);
-  int group = index / perGroup, inGroup = index % perGroup;
-  int height = min(L::GROUP, rows - group * L::GROUP);
-  int row = group * L::GROUP + inGroup % height;
-  return {which, row / down, row % down * L::BLOCK_M, inGroup / height * L::BLOCK_N};
-}
 
 // ---- copies -------------------------------------------------------------------------------------------------------
 
@@ -147,7 +59,8 @@ struct Loader {
   __device__ Loader(const Problem<Element> &p, const Tile &tile) : p(p) {
     int row = threadIdx.x / L::PIECES, piece = threadIdx.x % L::PIECES;
     column = 8 * piece, at = row * L::BLOCK_K + L::swizzled(row, piece);
-    aRows = ceilDiv(p.rows - tile.row - row, L::ROWS_APART), bRows = ceilDiv(p.columns - tile.column - row, L::ROWS_APART);
+    aRows = ceilDiv(p.rows - tile.row - row, L::ROWS_APART);
+    bRows = ceilDiv(p.columns - tile.column - row, L::ROWS_APART);
 #pragma unroll
     for (int range = 0; range < L::RANGES; ++range)
       a[range] = p.a[range] + tile.batch * p.aBatch[range] + (tile.row + row) * p.aRow[range];
@@ -206,7 +119,8 @@ struct Operands {
       loadMatrices4(a[k % 2][band], rows + 16 * band * L::BLOCK_K);
   }
   __device__ void loadB(const typename L::Element *stage, int k, int pair) {
-    loadMatrices4(b[pair % 2], stage + L::B_AT + (rowOfB + 16 * pair) * L::BLOCK_K + L::swizzled(rowOfB, 2 * k + pieceOfB));
+    const auto *columns = stage + L::B_AT + (rowOfB + 16 * pair) * L::BLOCK_K;
+    loadMatrices4(b[pair % 2], columns + L::swizzled(rowOfB, 2 * k + pieceOfB));
   }
 
   __device__ void multiply(Accumulators<L> &acc, int k, int pair) const {
@@ -294,7 +208,8 @@ __device__ void store(const Problem<typename L::Element> &p, int batch, int row,
   for (int i = 0; i < 3; ++i)
     if (column >= p.outEnd[i])
       part = i + 1, inPart = column - p.outEnd[i];
-  auto *out = p.out[part] + batch * p.outBatch[part] + inPart / p.headColumns[part] * p.outHead[part] + inPart % p.headColumns[part];
+  int head = inPart / p.headColumns[part];
+  auto *out = p.out[part] + batch * p.outBatch[part] + head * p.outHead[part] + inPart - head * p.headColumns[part];
   int quad = threadIdx.x % 4;
 #pragma unroll
   for (int half = 0; half < 2; ++half)
@@ -307,7 +222,8 @@ __device__ void store(const Problem<typename L::Element> &p, int batch, int row,
       transposeInQuad(word);
       int at = 8 * (group + quad);
       if (row + 8 * half < p.rows && (L::EVEN || column + at < p.columns))
-        storePack(reinterpret_cast<MmaWord *>(out + (row + 8 * half) * p.outRow[part] + at), Pack<MmaWord, 4>{word[0], word[1], word[2], word[3]});
+        storePack(reinterpret_cast<MmaWord *>(out + (row + 8 * half) * p.outRow[part] + at),
+                  Pack<MmaWord, 4>{word[0], word[1], word[2], word[3]});
     }
 }
 
@@ -336,7 +252,8 @@ __device__ void finish(const Problem<typename L::Element> &p, const Epilogue &ep
 
 /// Launch: one block a tile, Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES of dynamic shared memory.
 template <class Config, class Epilogue, int PROBLEMS>
-__device__ void run(const Params<typename Config::Element, PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
+__device__ void run(const Params<typename Config::Element, PROBLEMS> &params,
+                    const Epilogues<Epilogue, PROBLEMS> &epilogues) {
   using L = Layout<Config>;
   extern __shared__ SharedChunk sharedMemory[];
   auto *shared = reinterpret_cast<typename L::Element *>(sharedMemory);

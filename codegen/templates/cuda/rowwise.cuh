@@ -108,9 +108,18 @@ __device__ inline Chunk<Scalar<Element>, COUNT> load(const Element *p) {
 #pragma unroll
   for (int first = 0; first < COUNT; first += WIDTH) {
     auto part = readOnly<WIDTH * sizeof(Element)>(p + first);
+    if constexpr (sizeof(Element) == 2 && sizeof(Scalar<Element>) == sizeof(float) && WIDTH > 1) {
+      auto words = __builtin_bit_cast(Pack<unsigned, WIDTH / 2>, part);  // widening by pairs takes fewer instructions
 #pragma unroll
-    for (int e = 0; e < WIDTH; ++e)
-      result[first + e] = static_cast<Scalar<Element>>(widen(part.at[e]));
+      for (int i = 0; i < WIDTH / 2; ++i) {
+        result[first + 2 * i] = Pair<Element>::low(words.at[i]);
+        result[first + 2 * i + 1] = Pair<Element>::high(words.at[i]);
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < WIDTH; ++e)
+        result[first + e] = static_cast<Scalar<Element>>(widen(part.at[e]));
+    }
   }
   return result;
 }

@@ -55,15 +55,16 @@ def from_python(package, weights, inputs):
         model = ditc.load(package, device="cuda:0", weights=weights, graphs=graphs)
         target = model.run(inputs)
         target = target[0] if isinstance(target, (tuple, list)) else target
-        for label, call in ((name, lambda: model.run(inputs, out=target)), (f"{name}, new output", lambda: model.run(inputs))):
+        calls = {name: lambda: model.run(inputs, out=target), f"{name}, new output": lambda: model.run(inputs)}
+        for label, call in calls.items():
             median, high = host_cost(call)
             result[label] = {"host_us": median, "host_us_95": high, "step_us": queued(call)}
     return result
 
 
 def from_c(runner, package, weights):
-    done = subprocess.run([runner, "bench", package, "--bucket", BUCKET, "--device", "cuda", "--weights", weights, "--repeat", str(CALLS), "--warmup", "5", "--json"],
-                          capture_output=True, text=True, check=False)
+    command = [runner, "bench", package, "--bucket", BUCKET, "--device", "cuda", "--weights", weights, "--repeat", str(CALLS), "--warmup", "5", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"error": done.stderr[-500:]}
     bucket = json.loads(done.stdout)["buckets"][0]

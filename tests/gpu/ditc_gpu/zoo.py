@@ -45,6 +45,8 @@ def conformance(bundle):
                 rows.setdefault(name, {})[way] = float(share)
             result["failures"] += [f"{way} {line}" for line in output.splitlines() if line.startswith("FAILED")]
     result["share_of_limit"] = rows
+    if not rows:
+        result["failures"].append("nothing ran")
     result["right"] = min((sum(way in row for row in rows.values()) for way in WAYS), default=0)
     for name, row in sorted(rows.items()):
         print(f"{name:44}" + "".join(f" {way} {row.get(way, float('nan')):6.3f}" for way in WAYS))

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of a product as the templates address them: all in one batch with one stride, or in batches with two. Tensors
+// spell rows by several dimensions, and need not all have the same.
+#pragma once
+
+#include "mlir/Support/LLVM.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace ditc {
+
+/// `rows` are those of a batch.
+struct RowSplit {
+  int64_t batches = 1, rows = 1;
+};
+
+/// Element strides of rows and of batches, over row dimensions of these sizes and strides. With one batch both are the
+/// same. Nothing when the dimensions are no such runs.
+std::optional<std::pair<int64_t, int64_t>> rowStrides(mlir::ArrayRef<int64_t> sizes, mlir::ArrayRef<int64_t> strides, const RowSplit &split);
+
+/// Numbers of batches, above 1, into which the dimensions come apart.
+mlir::SmallVector<int64_t> batchCounts(mlir::ArrayRef<int64_t> sizes);
+
+} // namespace ditc
