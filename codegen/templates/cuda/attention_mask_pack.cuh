@@ -65,9 +65,9 @@ __device__ inline void packMask(const MaskPackParams &p) {
       target[(long long)row * gridDim.x * wordsPerBlock + quad / 8] = bits;
   }
   if (anyHidden)
-    hidden = 1;
+    atomicMax(&hidden, 1);
   if (anyVisible)
-    visible = 1;
+    atomicMax(&visible, 1);
   __syncthreads();
   if (threadIdx.x == 0)
     p.verdicts[((long long)problem * gridDim.y + tile) * gridDim.x + block] =
