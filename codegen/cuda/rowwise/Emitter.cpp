@@ -7,8 +7,6 @@ using namespace mlir;
 
 namespace ditc::rowwise {
 
-/// Values of one thread that are kept between phases, and loops that are unrolled for it.
-constexpr int64_t kMostKept = 64;
 
 //===-- Scopes --------------------------------------------------------------------------------------===//
 

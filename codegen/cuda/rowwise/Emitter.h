@@ -87,6 +87,9 @@ std::string stemOf(mlir::Operation *op, mlir::StringRef otherwise);
 /// A position in row-major order as one index for each dimension; nothing when the lanes part ways at run time.
 std::optional<Index> splitIndex(Indices &indices, const Linear &linear, mlir::ArrayRef<int64_t> sizes);
 
+/// Values of one thread that are kept between phases, and loops that are unrolled for it.
+inline constexpr int64_t kMostKept = 64;
+
 class Emitter {
 public:
   Emitter(const Problem &problem, Declarations &declarations, mlir::SmallVectorImpl<Argument> &arguments)
@@ -171,6 +174,7 @@ private:
   Statistic serialStatistic(mlir::Operation *op, const Index &place);
   Statistic probeStatistic(mlir::Operation *op, const Index &place);
   Statistic declareStatistic(mlir::Operation *op, bool isChunk);
+  bool loadsFirst(int64_t columns) const;
   Statistic computeTotals(mlir::Operation *op, const Index &place, bool overRow, bool isChunk);
   /// One pass over what the statistic combines.
   void pass(mlir::Operation *op, const Index &place, bool overRow, llvm::function_ref<void(const Pulled &)> update);

@@ -212,6 +212,13 @@ Statistic Emitter::serialStatistic(Operation *op, const Index &place) {
 
 //===-- Both ----------------------------------------------------------------------------------------===//
 
+/// Where a thread's last chunk may not be there, each round of a loop is a branch, and a load behind a branch waits for
+/// the sums before it. A loop that only loads has all of them under way at once; the sums then find kept values.
+bool Emitter::loadsFirst(int64_t columns) const {
+  int64_t width = chunkWidth(columns, maxWidth), chunks = columns / width, rounds = chunksPerThread(columns, width, part->group);
+  return rounds > 1 && chunks % part->group != 0 && rounds * width <= kMostKept;
+}
+
 void Emitter::pass(Operation *op, const Index &place, bool overRow, llvm::function_ref<void(const Pulled &)> update) {
   int64_t size = combinedSize(op);
   if (size == 0)
@@ -275,6 +282,8 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
     return {define(stem, text), isChunk};
   };
   auto same = [](const std::string &value) { return value; };
+  if (overRow && loadsFirst(combinedSize(op)))
+    pass(op, place, true, [](const Pulled &) {});
   if (auto norm = dyn_cast<dit::NormOp>(op)) {
     Statistic result;
     std::string zero = scalarLiteral(0.0, isDouble);

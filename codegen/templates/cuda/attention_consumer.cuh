@@ -61,6 +61,7 @@ struct Consumer {
     if constexpr (Mask::SKIPS) {
       phaseWait(shared.kFull(k.stage), parity);
       int entry = *static_cast<volatile int *>(shared.ring + k.stage);
+      __syncwarp();  // one lane frees the stage for all: each has to have read its entry
       if (entry < 0) {
         releaseK();
         return Skip;

@@ -103,7 +103,9 @@ def kept(function, inputs, sets):
 def bench_copy():
     source = torch.empty(COPY_BYTES, dtype=torch.uint8, device="cuda").random_()
     target = torch.empty_like(source)
-    us = timing.compare({"copy": lambda i: target.copy_(source)}, 1)["copy"]
+    words, out = source.view(torch.bfloat16), target.view(torch.bfloat16)
+    ways = {"copy_": lambda i: target.copy_(source), "kernel": lambda i: torch.mul(words, 1, out=out)}  # the faster one is the roof
+    us = min(timing.compare(ways, 1).values())
     tiny = torch.zeros(1, device="cuda")
     gap = timing.compare({"gap": lambda i: tiny.zero_()}, 1, target_ms=0.5)["gap"]
     return {"name": "copy", "us": us, "gb_s": 2 * COPY_BYTES / us / 1e3, "empty_kernel_us": gap}
