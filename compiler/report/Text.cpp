@@ -199,7 +199,7 @@ std::string summarise(const json &report) {
     for (const auto &[target, plan] : bucket["targets"].items()) {
       const json &step = plan["step"];
       int64_t launches = step["launches"], products = step["gemms"], copies = step["copies"];
-      text += fmt::format("  {:<17} {} launches today: {} of {} distinct kernels, {} library products, {} copies\n", target, launches + products + copies, launches,
+      text += fmt::format("  {:<17} {} launches today: {} by {} kernels, {} library products, {} copies\n", target, launches + products + copies, launches,
                           plan["distinct_kernels"].get<int64_t>(), products, copies);
     }
   }
