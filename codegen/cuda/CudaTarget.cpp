@@ -27,9 +27,12 @@ namespace ditc {
 
 namespace {
 
-/// CUDA version whose driver runs images of an architecture, 1000 · major + 10 · minor: NVRTC of one major version makes
-/// images for every driver of that version.
-int lowestDriverOf(const CudaArch &arch) { return arch.number >= 120 ? 12080 : arch.number >= 100 ? 12070 : 12000; }
+/// CUDA version that the driver must support, 1000 · major + 10 · minor. Code of an NVRTC runs on every driver of its major
+/// version that knows the architecture; PTX wants a driver as new as its NVRTC.
+int lowestDriverOf(const CudaArch &arch, int major, int minor) {
+  int known = arch.number >= 120 ? 12080 : arch.number >= 100 ? 12070 : 12000;
+  return std::max(known, 1000 * major + (arch.isPortable() && minor < 10 ? 10 * minor : 0));
+}
 
 struct Job {
   CudaKernel kernel;
@@ -188,7 +191,8 @@ std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, boo
 FailureOr<CudaObject> emitCuda(ModuleOp module, const CudaArch &arch, const CudaOptions &options) {
   CudaObject object;
   object.file.arch = arch.name;
-  object.file.lowestDriver = lowestDriverOf(arch);
+  auto [major, minor] = Nvrtc::available() ? Nvrtc::get().version() : std::pair(0, 0);
+  object.file.lowestDriver = lowestDriverOf(arch, major, minor);
   std::string version = Nvrtc::available() ? fmt::format("{}.{}", Nvrtc::get().version().first, Nvrtc::get().version().second) : "";
   std::vector<Job> jobs;
   for (plan::KernelOp kernel : module.getOps<plan::KernelOp>()) {

@@ -7,12 +7,11 @@
 
 namespace fakes {
 
-/// To be called before anything of CUDA is used; what the environment names already stays. Needs the compile
-/// definitions of the CMake target `ditc_cuda_fakes`.
+/// To be called before anything of CUDA is used. Needs the compile definitions of the CMake target `ditc_cuda_fakes`.
 inline void use() {
-  setenv("DITC_NVRTC", DITC_FAKE_NVRTC, 0);
-  setenv("DITC_CUDA_DRIVER", DITC_FAKE_CUDA, 0);
-  setenv("DITC_CUBLASLT", DITC_FAKE_CUBLASLT, 0);
+  setenv("DITC_NVRTC", DITC_FAKE_NVRTC, 1);
+  setenv("DITC_CUDA_DRIVER", DITC_FAKE_CUDA, 1);
+  setenv("DITC_CUBLASLT", DITC_FAKE_CUBLASLT, 1);
 }
 
 } // namespace fakes
