@@ -63,7 +63,7 @@ template <typename Function>
 void resolve(void *library, const char *symbol, Function &function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
   if (!function)
-    fail("the NVRTC library has no function '{}'; CUDA 12.0 or newer is needed", symbol);
+    fail("the NVRTC library that was found has no function '{}'; CUDA 12.0 or newer is needed, and DITC_NVRTC, if it is set, must name a libnvrtc.so", symbol);
 }
 
 } // namespace

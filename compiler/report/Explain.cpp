@@ -126,7 +126,7 @@ private:
       if (op["parts"].empty())
         continue;
       const json &main = op["parts"].back();
-      std::string path = pathOf(main, blockIndexOf(bucket, kernel, ops.front().launch)), node = main["nodes"][ops.front().launch];
+      std::string path = pathOf(main, blockIndexOf(bucket, kernel, ops.front().launch)), node = main["nodes"].at(ops.front().launch);
       if (!asked.contains(path + ":" + node))
         lines.push_back(fmt::format("    {:<10}{}\n", op["op"].get<std::string>(), nameText(path, node)));
     }
@@ -152,7 +152,7 @@ private:
         if (!reads && !makes)
           continue;
         const json &mine = entry[reads ? "reader" : "producer"];
-        bool isAsked = std::ranges::any_of(ops, [&](const Match &match) { return mine["nodes"][i] == match.node; });
+        bool isAsked = std::ranges::any_of(ops, [&](const Match &match) { return mine["nodes"].at(i) == match.node; });
         (isAsked ? own : others).emplace_back(entry["bytes"].get<double>(), missedLine(entry, i, reads));
       }
     if (own.empty() && others.empty())
@@ -175,9 +175,9 @@ private:
 
   static std::string missedLine(const json &entry, size_t i, bool reads) {
     const json &other = entry[reads ? "producer" : "reader"], &mine = entry[reads ? "reader" : "producer"];
-    auto named = [&](const json &end) { return nameText(pathOf(end, entry["indices"][i]), end["nodes"][i]); };
+    auto named = [&](const json &end) { return nameText(pathOf(end, entry["indices"][i]), end["nodes"].at(i)); };
     std::string id = entry["launches"][i][reads ? 0 : 1];
-    std::string operand = entry["operand"]["nodes"][i].get<std::string>().empty() ? "" : ", operand " + named(entry["operand"]);
+    std::string operand = entry["operand"]["nodes"].at(i).get<std::string>().empty() ? "" : ", operand " + named(entry["operand"]);
     std::string which = entry.value("beside", false) ? "does the same as" : reads ? "makes what is read by" : "reads";
     std::string moved = entry.value("beside", false) ? "" : fmt::format("; {} written and read again", bytesText(entry["bytes"]));
     return fmt::format("    {} {} {}, which {} {}\n      {}: {}{}{}\n", id, other["family"].get<std::string>(), named(other), which, named(mine), entry["reason"].get<std::string>(),

@@ -55,7 +55,7 @@ void visitKernels(const json &bucket, const Visitor &visit) {
         for (const json &part : op["parts"]) {
           std::string pattern = part["path"];
           int64_t index = blockIndexOf(bucket, kernel, launch);
-          visit(pattern, {&kernel, launch, op["op"], index < 0 ? pattern : specialise(pattern, index), part["nodes"][launch]}, &part == &op["parts"].back());
+          visit(pattern, {&kernel, launch, op["op"], index < 0 ? pattern : specialise(pattern, index), part["nodes"].at(launch)}, &part == &op["parts"].back());
         }
 }
 

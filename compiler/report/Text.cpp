@@ -78,7 +78,7 @@ std::string modulesText(const json &kernel, size_t width) {
   std::erase_if(modules, [&](const std::string &module) { return modules.size() > 1 && (module.empty() || module == "(block)"); });
   std::string text;
   if (modules.size() == 1 && modules.front().empty()) // a function of no module: by its node
-    modules.front() = kernel["ops"].back()["op"].get<std::string>() + " " + kernel["ops"].back()["parts"].back()["nodes"][0].get<std::string>();
+    modules.front() = kernel["ops"].back()["op"].get<std::string>() + " " + kernel["ops"].back()["parts"].back()["nodes"].at(0).get<std::string>();
   for (const std::string &module : modules)
     text += (text.empty() ? "" : ", ") + module;
   return clip(text, width);
@@ -94,7 +94,7 @@ std::string kernelHeader() { return fmt::format("  {:<6}{:<10}{:<26}{:>8}{:>11}{
 
 std::string endText(const json &end) {
   std::string path = shortPath(end["path"]);
-  return fmt::format("{} {}", end["family"].get<std::string>(), path.empty() ? end["nodes"][0].get<std::string>() : path);
+  return fmt::format("{} {}", end["family"].get<std::string>(), path.empty() ? end["nodes"].at(0).get<std::string>() : path);
 }
 
 /// Missed fusions whose reader or producer is among `kernels`, one line each, equal ones together.
@@ -141,7 +141,10 @@ std::string totalsText(const json &report, const json &bucket) {
   std::string text = fmt::format("bucket {}\n", bucket["name"].get<std::string>());
   text += fmt::format("  launches planned with the {} catalogue  {} a step, {} once per generation (*)\n", report["catalogue"].get<std::string>(), totals["launches"].get<int64_t>(),
                       totals["prepare_launches"].get<int64_t>());
-  text += fmt::format("  {:<40}{}\n", "launches today for " + totals["today_target"].get<std::string>(), totals["today_launches"].get<int64_t>());
+  for (const auto &[target, plan] : bucket["targets"].items()) {
+    const json &step = plan["step"];
+    text += fmt::format("  {:<40}{}\n", "launches today for " + target, step["launches"].get<int64_t>() + step["gemms"].get<int64_t>() + step["copies"].get<int64_t>());
+  }
   text += fmt::format("  one kernel per operation                {}\n", totals["launches_unfused"].get<int64_t>());
   text += fmt::format("  work    {}, at least {} on {}\n", flopsText(totals["flops"]), timeText(totals["roofline_us"]), report["gpu"]["name"].get<std::string>());
   text += fmt::format("  moved   {:>8}  without weights {:>8}\n", bytes("bytes"), bytes("activation_bytes"));
@@ -199,8 +202,8 @@ std::string summarise(const json &report) {
     for (const auto &[target, plan] : bucket["targets"].items()) {
       const json &step = plan["step"];
       int64_t launches = step["launches"], products = step["gemms"], copies = step["copies"];
-      text += fmt::format("  {:<17} {} launches today: {} by {} kernels, {} library products, {} copies\n", target, launches + products + copies, launches,
-                          plan["distinct_kernels"].get<int64_t>(), products, copies);
+      text += fmt::format("  {:<17} {} launches today: {} of kernels, {} library products, {} copies; {} distinct kernels, with those that run once\n", target,
+                          launches + products + copies, launches, products, copies, plan["distinct_kernels"].get<int64_t>());
     }
   }
   return text;

@@ -9,6 +9,7 @@
 #include "runtime/Text.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -68,12 +69,15 @@ CompileOptions toOptions(const CompileArguments &arguments) {
   if (!arguments.dump.empty())
     checkDumpFolder(arguments.dump);
   CompileOptions options;
+  options.targets.clear();
   for (const std::string &model : arguments.models)
     options.models.push_back(parseModel(model));
   options.buckets = arguments.buckets;
   options.weights = arguments.weights;
   options.invariant = arguments.invariant;
-  options.targets = arguments.targets;
+  for (const std::string &target : arguments.targets) // each once, in the order given
+    if (std::find(options.targets.begin(), options.targets.end(), target) == options.targets.end())
+      options.targets.push_back(target);
   options.hostCpu = arguments.hostCpu;
   options.numerics = arguments.numerics == "eager" ? Numerics::Eager : Numerics::Fast;
   options.weightsMode = arguments.weightsIn == "package" ? WeightsMode::Embed : arguments.weightsIn == "reference" ? WeightsMode::Reference : WeightsMode::None;

@@ -34,6 +34,17 @@ json readReport(const std::string &path) {
   return report;
 }
 
+/// What reads a report; one whose fields are not as they should be is the file's fault.
+std::function<int()> reading(std::function<int()> action) {
+  return [action = std::move(action)] {
+    try {
+      return action();
+    } catch (const json::exception &error) {
+      fail("report.json is damaged ({}); compile the package again", error.what());
+    }
+  };
+}
+
 /// The bucket of that name; the only or first one without a name.
 const json &findBucket(const json &report, const std::string &name) {
   std::vector<std::string> known;
@@ -100,7 +111,7 @@ void addReport(CLI::App &app, std::function<int()> &action) {
   command->add_option("--format", arguments->format, "text, json, or html: one page without outside parts")->check(CLI::IsMember({"text", "json", "html"}))->capture_default_str();
   command->add_option("-o,--output", arguments->output, "file to write (default: standard output)")->check(refuseEmpty);
   command->add_flag("--json", arguments->json, "the same as --format json");
-  command->callback([arguments, &action] { action = [arguments] { return runReport(*arguments); }; });
+  command->callback([arguments, &action] { action = reading([arguments] { return runReport(*arguments); }); });
 }
 
 void addExplain(CLI::App &app, std::function<int()> &action) {
@@ -114,12 +125,12 @@ void addExplain(CLI::App &app, std::function<int()> &action) {
   command->add_option("--bucket", arguments->bucket, "bucket (default: the first one)");
   command->add_option("--gpu", arguments->gpu, "for roofline times")->capture_default_str();
   command->callback([arguments, &action] {
-    action = [arguments] {
+    action = reading([arguments] {
       json report = readReport(arguments->package);
       applyGpu(report, arguments->gpu);
       fmt::print("{}", explainText(report, findBucket(report, arguments->bucket), arguments->op));
       return 0;
-    };
+    });
   });
 }
 
@@ -129,13 +140,13 @@ void addDiff(CLI::App &app, std::function<int()> &action) {
   command->add_option("before", *before, "A.dita or A.dita:BUCKET")->required();
   command->add_option("after", *after, "B.dita or B.dita:BUCKET")->required();
   command->callback([=, &action] {
-    action = [=] {
+    action = reading([=] {
       auto [pathA, bucketA] = splitBucket(*before);
       auto [pathB, bucketB] = splitBucket(*after);
       json a = readReport(pathA), b = readReport(pathB);
       fmt::print("{}", diffText(findBucket(a, bucketA), findBucket(b, bucketB)));
       return 0;
-    };
+    });
   });
 }
 
