@@ -37,6 +37,16 @@ dit::FusionOp makeFusion(OpBuilder &b, StringRef family, ArrayRef<Operation *> o
   return fusion;
 }
 
+SmallVector<Value> resultsReadOutside(ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+  SmallVector<Value> results;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
+        results.push_back(result);
+  return results;
+}
+
 SmallVector<Operation *> inlineFusion(dit::FusionOp fusion) {
   Block &body = fusion.getBodyBlock();
   Operation *yield = body.getTerminator();

@@ -11,6 +11,9 @@ namespace ditc {
 /// point. What they read becomes its inputs; `results` become its results, and every use of them outside reads those.
 dit::FusionOp makeFusion(mlir::OpBuilder &b, mlir::StringRef family, mlir::ArrayRef<mlir::Operation *> ops, mlir::ArrayRef<mlir::Value> results);
 
+/// Results of `ops` that other operations read, in order.
+mlir::SmallVector<mlir::Value> resultsReadOutside(mlir::ArrayRef<mlir::Operation *> ops);
+
 /// Puts the body's operations where the fusion was; returns them in order.
 mlir::SmallVector<mlir::Operation *> inlineFusion(dit::FusionOp fusion);
 

@@ -120,14 +120,8 @@ private:
     inlineFusion(fusion);
     SmallVector<dit::FusionOp> parts;
     for (ArrayRef<Operation *> all : lists) {
-      llvm::SmallPtrSet<Operation *, 16> members(all.begin(), all.end());
-      SmallVector<Value> results;
-      for (Operation *op : all)
-        for (Value result : op->getResults())
-          if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
-            results.push_back(result);
       b.setInsertionPointAfter(all.back());
-      parts.push_back(makeFusion(b, "gemm", all, results));
+      parts.push_back(makeFusion(b, "gemm", all, resultsReadOutside(all)));
     }
     return parts;
   }
@@ -273,14 +267,8 @@ private:
     }
     if (inside.empty())
       return;
-    SmallVector<Value> results;
-    for (Operation *op : inside)
-      for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !computing.contains(user); }))
-          results.push_back(result);
     moveBehind(inside, next);
-    b.setInsertionPoint(inside.back()->getNextNode());
-    dit::FusionOp fusion = makeFusion(b, "rowwise", inside, results);
+    dit::FusionOp fusion = group(inside, inside.back()->getNextNode());
     if (!kernels.takes(fusion))
       inlineFusion(fusion);
   }
@@ -339,14 +327,8 @@ private:
 
   /// One rowwise kernel of `ops` before `next`.
   dit::FusionOp group(ArrayRef<Operation *> ops, Operation *next) {
-    llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
-    SmallVector<Value> results;
-    for (Operation *op : ops)
-      for (Value result : op->getResults())
-        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
-          results.push_back(result);
     b.setInsertionPoint(next);
-    return makeFusion(b, "rowwise", ops, results);
+    return makeFusion(b, "rowwise", ops, resultsReadOutside(ops));
   }
 
   //===-- Single operations -----------------------------------------------------------------------===//

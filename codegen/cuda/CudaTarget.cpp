@@ -191,9 +191,10 @@ std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, boo
 FailureOr<CudaObject> emitCuda(ModuleOp module, const CudaArch &arch, const CudaOptions &options) {
   CudaObject object;
   object.file.arch = arch.name;
-  auto [major, minor] = Nvrtc::available() ? Nvrtc::get().version() : std::pair(0, 0);
+  bool found = Nvrtc::available(); // without it, images may still come from the cache
+  auto [major, minor] = found ? Nvrtc::get().version() : std::pair(0, 0);
   object.file.lowestDriver = lowestDriverOf(arch, major, minor);
-  std::string version = Nvrtc::available() ? fmt::format("{}.{}", Nvrtc::get().version().first, Nvrtc::get().version().second) : "";
+  std::string version = found ? fmt::format("{}.{}", major, minor) : "";
   std::vector<Job> jobs;
   for (plan::KernelOp kernel : module.getOps<plan::KernelOp>()) {
     CudaEmitter emitter = cudaEmitterOf(kernel.getFamily());

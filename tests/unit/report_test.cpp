@@ -211,6 +211,13 @@ TEST(Explain, FreeOperations) {
   EXPECT_THAT(explainText(report, report["buckets"][0], "reshape_4"), HasSubstr("blocks.1 (reshape_4): a view that costs no launch"));
 }
 
+TEST(Explain, DamagedReportsThrow) {
+  json report = reportOf(model(3), 3);
+  applyGpu(report, kDefaultGpu);
+  report["buckets"][0]["kernels"][1]["ops"][0]["parts"][0]["nodes"] = json::array();
+  EXPECT_THROW(explainText(report, report["buckets"][0], "query_1"), json::exception);
+}
+
 TEST(Text, OneBlockFitsAScreen) {
   json report = reportOf(model(9), 9);
   std::string text = reportText(report, report["buckets"][0], "blocks.4");

@@ -99,16 +99,18 @@ private:
     return !output.rowDims.empty();
   }
 
+  /// Parameters of the type's call operator and of its parts.
+  std::string parameters() const { return fmt::format("float (&x)[COLUMNS / 2], {}const Place &at", result.residual ? "const u32 (&residual)[COLUMNS / 4], " : ""); }
+
   void writeType(const std::string &parts, const std::string &dispatch) {
     std::string members;
     for (auto [i, argument] : llvm::enumerate(result.pointers))
       members += fmt::format("  const {} *in{};\n", cudaTypeName(types[argument].getElementType()).erase(0, elementPrefix(argument)), i);
     for (size_t i = 0; i < result.strides.size(); ++i)
       members += fmt::format("  int stride{};\n", i);
-    std::string arguments = fmt::format("float (&x)[COLUMNS / 2], {}const Place &at", result.residual ? "const u32 (&residual)[COLUMNS / 4], " : "");
     result.type = fmt::format("struct Epilogue {{\n  static constexpr int COLUMNS = {}, OUTPUT = {};\n  static constexpr bool RESIDUAL = {};\n{}\n"
                               "  template <class Place>\n  __device__ void operator()({}) const {{\n{}  }}\n{}}};\n",
-                              result.columns, result.columns, result.residual ? "true" : "false", members, arguments, dispatch, parts);
+                              result.columns, result.columns, result.residual ? "true" : "false", members, parameters(), dispatch, parts);
   }
 
   size_t elementPrefix(unsigned argument) const { return types[argument].getElementType().isF32() ? 0 : 6; } // "ditc::"
@@ -128,7 +130,7 @@ private:
       body += addBias(output);
     appliedNorm = nullptr;
     for (const TileExprRef &norm : normList) {
-      body += writeStatistics(*norm, number);
+      body += writeStatistics(*norm);
       if (normList.size() == 1 && isAllNormalised(output, value, norm->op))
         body += applyNorm(*norm);
     }
@@ -146,12 +148,11 @@ private:
       body += "#pragma unroll\n      for (int i = 0; i < COLUMNS / 4; ++i)\n        x[i / 2 * 4 + 2 * half + i % 2] = y[i];\n";
     if (failedAddress)
       return std::nullopt;
-    std::string arguments = fmt::format("float (&x)[COLUMNS / 2], {}const Place &at", result.residual ? "const u32 (&residual)[COLUMNS / 4], " : "");
     std::string places = fmt::format("{}{}", body.find("head") != std::string::npos ? fmt::format("    int head = {} / {};\n", output.begin ? fmt::format("(at.firstColumn - {})", output.begin) : "at.firstColumn", program.head) : "",
                                      body.find("quad") != std::string::npos ? "    int quad = threadIdx.x % 4;\n" : "");
     std::string row = body.find("row") != std::string::npos ? "      int row = at.row(half);\n" : "";
     return fmt::format("\n  /// Columns {} to {}.\n  template <class Place>\n  __device__ void part{}({}) const {{\n{}#pragma unroll\n    for (int half = 0; half < 2; ++half) {{\n{}{}    }}\n  }}\n",
-                       output.begin, output.begin + output.columns - 1, number, arguments, places, row, body);
+                       output.begin, output.begin + output.columns - 1, number, parameters(), places, row, body);
   }
 
   /// The bias joins the accumulators before anything else; "" when products of the part differ in it.
@@ -177,29 +178,20 @@ private:
 
   /// True when the two elements of a group depend on no other accumulators than their own.
   bool staysInPair(const Run &run) const {
-    std::function<bool(const TileExpr &)> check = [&](const TileExpr &expr) {
-      if (expr.kind == Kind::Accumulator && program.head > 0 && (expr.index.constant - current->begin) / 8 != run.first)
-        return false;
-      return llvm::all_of(expr.children, [&](const TileExprRef &child) { return check(*child); });
-    };
-    return check(*run.pair[0]) && check(*run.pair[1]) && accumulatorsMove(run);
-  }
-
-  /// Accumulators of a run move with its groups.
-  bool accumulatorsMove(const Run &run) const {
+    if (program.head == 0)
+      return true;
+    bool isOne = run.last - run.first == 1, stays = true;
     size_t place = 0;
-    std::function<bool(const TileExpr &)> check = [&](const TileExpr &expr) {
-      bool fits = true;
-      if (expr.kind == Kind::Accumulator || expr.kind == Kind::Load) {
-        int64_t move = run.steps[place++];
-        fits = expr.kind == Kind::Load || program.head == 0 || run.last - run.first == 1 || move == 8;
-      }
+    std::function<void(const TileExpr &)> visit = [&](const TileExpr &expr) {
+      if (expr.kind == Kind::Accumulator)
+        stays &= (expr.index.constant - current->begin) / 8 == run.first && (isOne || run.steps[place] == 8); // moves with the groups
+      place += expr.kind == Kind::Accumulator || expr.kind == Kind::Load;
       for (const TileExprRef &child : expr.children)
-        fits &= check(*child);
-      return fits;
+        visit(*child);
     };
-    bool first = check(*run.pair[0]), second = check(*run.pair[1]); // both, in the order of places
-    return first && second;
+    visit(*run.pair[0]);
+    visit(*run.pair[1]);
+    return stays;
   }
 
   /// Groups that are computed alike, as runs. Without heads one group speaks for all.
@@ -285,30 +277,27 @@ private:
   /// The norm in place, in a loop of its own: with what follows it in one, the loads of both want more registers than
   /// there are.
   std::string applyNorm(const TileExpr &norm) {
-    auto op = cast<dit::NormOp>(norm.op);
-    TilePull from = pull(*current);
-    auto element = [&](int64_t i, int64_t e) {
-      SmallVector<TileIndex> index(norm.row.begin(), norm.row.end());
-      index.push_back(TileIndex::of(current->vars, program.columnVar(*current) + 1).times(2).plus(TileIndex::of(8 * i + e)));
-      return from.at(op.getResult(), index);
-    };
     std::string text;
-    for (const Run &run : runsOf(element))
+    for (const Run &run : runsOverRow(norm, norm.op->getResult(0)))
       text += writeRun(run, [](int e, const std::string &value) { return fmt::format("x[4 * i + 2 * half{}] = {};", e ? " + 1" : "", value); });
     appliedNorm = norm.op;
     return text;
   }
 
-  std::string writeStatistics(const TileExpr &norm, size_t) {
-    auto op = cast<dit::NormOp>(norm.op);
-    unsigned number = norms[norm.op];
+  /// All elements of the norm's row of `value`, which has the norm's shape.
+  std::vector<Run> runsOverRow(const TileExpr &norm, Value value) const {
     TilePull from = pull(*current);
-    auto element = [&](int64_t i, int64_t e) {
+    return runsOf([&](int64_t i, int64_t e) {
       SmallVector<TileIndex> index(norm.row.begin(), norm.row.end());
       index.push_back(TileIndex::of(current->vars, program.columnVar(*current) + 1).times(2).plus(TileIndex::of(8 * i + e)));
-      return from.at(op.getInput(), index);
-    };
-    std::vector<Run> runs = runsOf(element);
+      return from.at(value, index);
+    });
+  }
+
+  std::string writeStatistics(const TileExpr &norm) {
+    auto op = cast<dit::NormOp>(norm.op);
+    unsigned number = norms[norm.op];
+    std::vector<Run> runs = runsOverRow(norm, op.getInput());
     bool isLayer = op.getKind() == dit::NormKind::Layer;
     std::string text;
     auto sum = [&](const std::string &name, const std::string &term) {
