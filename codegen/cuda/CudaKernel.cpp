@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/CudaKernel.h"
 
+#include "dialects/dit/Dit.h"
+
 #include "mlir/IR/BuiltinTypes.h"
+
+#include <algorithm>
 
 using namespace mlir;
 
 namespace ditc {
 
 void CudaUnit::addPointer(uint32_t arg) { parameters.push_back({std::vector<uint8_t>(sizeof(uint64_t)), {{0, cuda::PointerPatch{arg, 0}}}}); }
+
+bool gainsByOverlap(double flop, double bytes) {
+  constexpr double kFlopPerMicrosecond = 600e6, kBytesPerMicrosecond = 4e6, kMicroseconds = 10;
+  return std::max(flop / kFlopPerMicrosecond, bytes / kBytesPerMicrosecond) < kMicroseconds;
+}
+
+double argumentBytes(plan::KernelOp kernel) {
+  double bytes = 0;
+  for (unsigned i = 0; i < kernel.getNumArgs(); ++i)
+    bytes += static_cast<double>(kernel.getArgType(i).getNumElements()) * static_cast<double>(dit::elementBytes(kernel.getArgType(i).getElementType()));
+  return bytes;
+}
 
 std::string cudaTypeName(Type type) {
   if (type.isBF16())

@@ -36,6 +36,14 @@ struct CudaUnit {
   }
 };
 
+/// Should a launch start while the one before it ends (programmatic dependent launch)? `flop` on the tensor cores and `bytes`
+/// moved, at the rates of an H200. What takes some microseconds gains the latency of a launch (DiT-XL/2 at 256²: 5 %); next to
+/// long kernels, blocks that only wait for their turn cost more than that (FLUX.1: 2 %).
+bool gainsByOverlap(double flop, double bytes);
+
+/// Bytes of all arguments of a kernel, each once.
+double argumentBytes(plan::KernelOp kernel);
+
 /// What a memref's element type is called in device code: float, double, ditc::BF16, ditc::F16, long long, int, short,
 /// signed char, unsigned char, bool.
 std::string cudaTypeName(mlir::Type type);

@@ -228,7 +228,7 @@ TEST_F(TileTest, FusionsAreTakenAsTheirArgumentsLie) {
 TEST_F(TileTest, BiasAndGelu) {
   std::string text = epilogueOf(biasGelu("bf16", 37, 72, 64));
   EXPECT_THAT(text, HasSubstr("fastTanh<Element>("));
-  EXPECT_THAT(text, HasSubstr("COLUMNS = 64, OUTPUT = 64;"));
+  EXPECT_THAT(text, HasSubstr("COLUMNS = Config::CHUNK, OUTPUT = Config::CHUNK;"));
   EXPECT_THAT(text, HasSubstr("float2 v0 = loadPair(in0 + (at.column(i)));\n        float first = f0((x[4 * i + 2 * half] + v0.x));"));
 }
 
@@ -237,7 +237,7 @@ TEST_F(TileTest, ResidualsComeByTheCopyEngineOrByLoads) {
   std::string fetched = epilogueOf(c, ResidualBy::CopyEngine), loaded = epilogueOf(c);
   EXPECT_THAT(fetched, HasSubstr("COLUMNS = 16, OUTPUT = 16;\n  static constexpr bool RESIDUAL = true;"));
   EXPECT_THAT(fetched, HasSubstr("residualOf<Element>(residual[2 * i + half], 1)"));
-  EXPECT_THAT(loaded, HasSubstr("COLUMNS = 64, OUTPUT = 64;\n  static constexpr bool RESIDUAL = false;"));
+  EXPECT_THAT(loaded, HasSubstr("COLUMNS = Config::CHUNK, OUTPUT = Config::CHUNK;\n  static constexpr bool RESIDUAL = false;"));
   EXPECT_THAT(loaded, HasSubstr("at.batch * 4736 + row * 128 + (at.column(i))"));
   EXPECT_THAT(loaded, HasSubstr("at.batch * 768 + (at.column(i))")); // the gate, for all rows of a batch
 }

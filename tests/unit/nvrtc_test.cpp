@@ -36,7 +36,7 @@ std::string gemmUnit(const std::string &tile, const std::string &element, const 
          "using namespace ditc;\n"
          "struct Config {\n"
          "  using Element = " + element + ";\n  static constexpr int " + tile + ";\n"
-         "  static constexpr int BLOCK_M = 128, CLUSTER_N = 1, GROUP = 8, BOX = 64;\n"
+         "  static constexpr int BLOCK_M = 128, CLUSTER_N = 1, SPLIT = 1, GROUP = 8, BOX = 64;\n"
          "  static constexpr bool EVEN = false;\n"
          "};\n"
          "using Epilogue = " + epilogue + ";\n"

@@ -50,7 +50,7 @@ public:
 
   std::optional<EpilogueText> write() {
     chooseResidual();
-    result.columns = result.residual ? 16 : program.head > 0 ? program.head : 64;
+    result.columns = result.residual ? 16 : program.head;
     std::string parts, dispatch;
     for (auto [i, output] : llvm::enumerate(problem.outputs)) {
       std::optional<std::string> part = writePart(output, i);
@@ -108,9 +108,10 @@ private:
       members += fmt::format("  const {} *in{};\n", cudaTypeName(types[argument].getElementType()).erase(0, elementPrefix(argument)), i);
     for (size_t i = 0; i < result.strides.size(); ++i)
       members += fmt::format("  int stride{};\n", i);
+    std::string columns = result.columns > 0 ? std::to_string(result.columns) : "Config::CHUNK";
     result.type = fmt::format("struct Epilogue {{\n  static constexpr int COLUMNS = {}, OUTPUT = {};\n  static constexpr bool RESIDUAL = {};\n{}\n"
                               "  template <class Place>\n  __device__ void operator()({}) const {{\n{}  }}\n{}}};\n",
-                              result.columns, result.columns, result.residual ? "true" : "false", members, parameters(), dispatch, parts);
+                              columns, columns, result.residual ? "true" : "false", members, parameters(), dispatch, parts);
   }
 
   size_t elementPrefix(unsigned argument) const { return types[argument].getElementType().isF32() ? 0 : 6; } // "ditc::"

@@ -16,7 +16,7 @@ namespace ditc {
 struct EpilogueText {
   std::string functions;             ///< scalar functions of the maps
   std::string type;                  ///< `struct Epilogue { ... };`
-  int columns = 64;                  ///< that it sees together; 16 with a residual
+  int columns = 0;                   ///< that it sees together; 16 with a residual; 0: any, the unit's Config::CHUNK says how many
   std::vector<unsigned> pointers;    ///< the struct's members: numbers of block arguments, in order
   std::vector<int32_t> strides;      ///< and after the pointers: strides that differ between the products of a launch
   std::optional<unsigned> residual;  ///< the argument that the copy engine fetches

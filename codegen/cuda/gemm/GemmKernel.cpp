@@ -7,6 +7,13 @@ using namespace mlir;
 
 namespace ditc {
 
+double flopOf(ArrayRef<GemmSize> sizes) {
+  double flop = 0;
+  for (const GemmSize &size : sizes)
+    flop += 2.0 * static_cast<double>(size.batches * size.rows) * static_cast<double>(size.columns) * static_cast<double>(size.k);
+  return flop;
+}
+
 //===-- ProblemArguments --------------------------------------------------------------------------------===//
 
 ProblemArguments::ProblemArguments(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, ArrayRef<int64_t> alignments)
@@ -108,6 +115,14 @@ SmallVector<int64_t> GemmKernel::weightColumns() const {
       for (const TileWeight &weight : problem.weights)
         columns.push_back(weight.columns);
   return columns;
+}
+
+SmallVector<int64_t> GemmKernel::outputBegins() const {
+  SmallVector<int64_t> begins;
+  for (const TileProblem &problem : program.problems)
+    for (const TileOutput &output : problem.outputs)
+      begins.push_back(output.begin);
+  return begins;
 }
 
 cuda::KernelParameter GemmKernel::epilogueParameter() const {

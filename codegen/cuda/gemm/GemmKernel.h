@@ -14,6 +14,9 @@ struct GemmSize {
   int64_t batches = 1, rows = 0, columns = 0, k = 0;
 };
 
+/// Multiplications and additions of all products.
+double flopOf(mlir::ArrayRef<GemmSize> sizes);
+
 /// One problem of a kernel with what its arguments are in memory.
 class ProblemArguments {
 public:
@@ -70,8 +73,10 @@ struct GemmKernel {
 
   const EpilogueText &epilogue() const { return epilogues.front(); }
   mlir::Type elementType() const { return problems.front().types[program.problems.front().a.front()].getElementType(); }
-  /// The columns are a multiple of those that the epilogue sees together.
-  bool isEven() const { return program.problems.front().columns % epilogue().columns == 0; }
+  /// The columns are a multiple of those that the epilogue sees together: `chunk` when any number will do.
+  bool isEven(int chunk) const { return program.problems.front().columns % (epilogue().columns ? epilogue().columns : chunk) == 0; }
+  /// Columns where outputs begin, which no store crosses.
+  mlir::SmallVector<int64_t> outputBegins() const;
   /// Columns of weights that lie side by side: a tile's width divides them.
   mlir::SmallVector<int64_t> weightColumns() const;
   /// The members of the epilogues, as the template's Epilogues lies in memory.

@@ -86,7 +86,7 @@ using Element = {};
 struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, BLOCK_K = {}, STAGES = {};
-  static constexpr int WARPS_M = {}, WARPS_N = {}, GROUP = {}, RANGES = {};
+  static constexpr int WARPS_M = {}, WARPS_N = {}, GROUP = {}, RANGES = {}, CHUNK = {};
   static constexpr bool EVEN = {};
 }};
 
@@ -98,11 +98,13 @@ extern "C" __global__ void __launch_bounds__({}, 2)
 }}
 )",
                      writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages,
-                     tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), gemm.isEven() ? "true" : "false", gemm.epilogue().functions,
+                     tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), kMmaChunk, gemm.isEven(kMmaChunk) ? "true" : "false", gemm.epilogue().functions,
                      gemm.epilogue().type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }
 
-FailureOr<CudaUnit> emit(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTiles &tiles) {
+} // namespace
+
+FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTiles &tiles) {
   CudaUnit unit;
   cuda::KernelParameter params;
   params.bytes.resize(sizeof(Problem) * gemm.problems.size());
@@ -117,24 +119,22 @@ FailureOr<CudaUnit> emit(plan::KernelOp kernel, const GemmKernel &gemm, const Mm
   unit.launch.grid = {static_cast<uint32_t>(tileCount(gemm.sizes, tiles)), 1, 1};
   unit.launch.threads = tiles.threads();
   unit.launch.sharedBytes = tiles.sharedBytes();
-  unit.launch.overlapsPrevious = true;
+  unit.launch.overlapsPrevious = gainsByOverlap(flopOf(gemm.sizes), 0);
   return unit;
 }
-
-} // namespace
 
 FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const CudaArch &arch) {
   GemmKernel gemm;
   if (failed(gemm.read(kernel, ResidualBy::Loads)))
     return failure();
-  return emit(kernel, gemm, chooseMmaTiles(arch, gemm.sizes, gemm.epilogue().columns, gemm.weightColumns()));
+  return emitMmaGemm(kernel, gemm, chooseMmaTiles(arch, gemm.sizes, gemm.epilogue().columns > 0 ? gemm.epilogue().columns : kMmaChunk, gemm.weightColumns()));
 }
 
 FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const MmaTiles &tiles) {
   GemmKernel gemm;
   if (failed(gemm.read(kernel, ResidualBy::Loads)))
     return failure();
-  return emit(kernel, gemm, tiles);
+  return emitMmaGemm(kernel, gemm, tiles);
 }
 
 } // namespace ditc

@@ -11,5 +11,6 @@ mlir::FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const CudaArch &arc
 
 /// With given tiles, of which a warp has whole chunks of the epilogue and weights whole tiles.
 mlir::FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const MmaTiles &tiles);
+mlir::FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTiles &tiles);
 
 } // namespace ditc

@@ -70,18 +70,28 @@ int64_t tileCount(ArrayRef<GemmSize> sizes, const MmaTiles &tiles) {
   return count;
 }
 
-MmaTiles chooseMmaTiles(const CudaArch &arch, ArrayRef<GemmSize> sizes, int64_t columns, ArrayRef<int64_t> multiples) {
+std::vector<MmaTiles> mmaCandidates(const CudaArch &arch, ArrayRef<GemmSize> sizes, int64_t columns, ArrayRef<int64_t> multiples) {
   Machine machine = machineOf(arch);
-  const Candidate *best = nullptr;
   auto fits = [&](const MmaTiles &t) { return t.n / t.warpsN % columns == 0 && llvm::all_of(multiples, [&](int64_t width) { return width % t.n == 0; }); };
-  for (const Candidate &candidate : kCandidates)
-    if (fits(candidate.tiles) && (!best || cost(sizes, candidate, machine) < cost(sizes, *best, machine)))
-      best = &candidate;
-  MmaTiles tiles = best->tiles;
-  constexpr int kMaxStages = 5;
-  uint32_t perBlock = machine.sharedBytes / best->blocksPerSm - (1 << 10);
-  tiles.stages = std::min<int>(kMaxStages, perBlock / tiles.stageBytes());
-  return tiles;
+  std::vector<std::pair<double, MmaTiles>> found;
+  for (const Candidate &candidate : kCandidates) {
+    if (!fits(candidate.tiles))
+      continue;
+    MmaTiles tiles = candidate.tiles;
+    constexpr int kMaxStages = 5;
+    uint32_t perBlock = machine.sharedBytes / candidate.blocksPerSm - (1 << 10);
+    tiles.stages = std::min<int>(kMaxStages, perBlock / tiles.stageBytes());
+    found.emplace_back(cost(sizes, candidate, machine), tiles);
+  }
+  llvm::stable_sort(found, [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<MmaTiles> candidates;
+  for (const auto &[time, tiles] : found)
+    candidates.push_back(tiles);
+  return candidates;
+}
+
+MmaTiles chooseMmaTiles(const CudaArch &arch, ArrayRef<GemmSize> sizes, int64_t columns, ArrayRef<int64_t> multiples) {
+  return mmaCandidates(arch, sizes, columns, multiples).front();
 }
 
 } // namespace ditc

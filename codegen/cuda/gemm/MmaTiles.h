@@ -17,8 +17,13 @@ struct MmaTiles {
   uint32_t sharedBytes() const { return stages * stageBytes(); }
 };
 
-/// `columns`: what the epilogue sees together, a divisor of a warp's columns. `multiples`: columns that a tile's width
-/// divides.
+/// Columns that a pointwise epilogue sees together.
+constexpr int kMmaChunk = 64;
+
+/// All tiles that fit, the one that should be fastest first; never none. `columns`: what the epilogue sees together, a
+/// divisor of a warp's columns. `multiples`: columns that a tile's width divides.
+std::vector<MmaTiles> mmaCandidates(const CudaArch &arch, mlir::ArrayRef<GemmSize> sizes, int64_t columns, mlir::ArrayRef<int64_t> multiples);
+/// The first of them.
 MmaTiles chooseMmaTiles(const CudaArch &arch, mlir::ArrayRef<GemmSize> sizes, int64_t columns, mlir::ArrayRef<int64_t> multiples);
 
 /// Tiles of all products of a launch.

@@ -141,8 +141,8 @@ using Element = {};
 struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, STAGES = {}, CONSUMERS = {};
-  static constexpr int CLUSTER_M = {}, CLUSTER_N = {}, GROUP = {};
-  static constexpr int BOX = {}, BOXES = {};
+  static constexpr int CLUSTER_M = {}, CLUSTER_N = {}, SPLIT = {}, GROUP = {};
+  static constexpr int BOX = {}, BOXES = {}, CHUNK = BOX;
   static constexpr bool PINGPONG = {}, EVEN = {};
 }};
 
@@ -154,17 +154,14 @@ extern "C" __global__ void __launch_bounds__({}, 1)
 }}
 )",
                      writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6),
-                     tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.group, tiles.box, tiles.boxes, flag(tiles.pingpong), flag(gemm.isEven()), epilogue.functions,
+                     tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, flag(tiles.pingpong),
+                     flag(gemm.isEven(tiles.box)), epilogue.functions,
                      epilogue.type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }
 
 } // namespace
 
-FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
-  GemmKernel gemm;
-  if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
-    return failure();
-  GemmTiles tiles = chooseGemmTiles(gemm.sizes, gemm.program.head, gemm.weightColumns(), gemm.epilogue().residual.has_value());
+FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel, const GemmKernel &gemm, const GemmTiles &tiles) {
   CudaUnit unit;
   cuda::KernelParameter params;
   params.bytes.resize(sizeof(Problem) * gemm.problems.size());
@@ -176,13 +173,20 @@ FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
   }
   unit.parameters = {params, gemm.epilogueParameter()};
   unit.text = unitText(kernel, gemm, tiles);
-  unit.launch.grid = {static_cast<uint32_t>(tileCount(gemm.sizes, tiles) * tiles.clusterM * tiles.clusterN), 1, 1};
+  unit.launch.grid = {static_cast<uint32_t>(tileCount(gemm.sizes, tiles) * tiles.cluster()), 1, 1};
   unit.launch.blocksPerSm = 1;
   unit.launch.threads = tiles.threads();
-  unit.launch.cluster = tiles.clusterM * tiles.clusterN;
+  unit.launch.cluster = tiles.cluster();
   unit.launch.sharedBytes = tiles.sharedBytes();
-  unit.launch.overlapsPrevious = true;
+  unit.launch.overlapsPrevious = gainsByOverlap(flopOf(gemm.sizes), 0);
   return unit;
+}
+
+FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
+  GemmKernel gemm;
+  if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
+    return failure();
+  return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
 }
 
 } // namespace ditc

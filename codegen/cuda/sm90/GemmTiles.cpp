@@ -13,35 +13,72 @@ namespace ditc {
 namespace {
 
 constexpr int64_t kMultiprocessors = 132; // H100 SXM, H200
+constexpr uint32_t kSharedBytes = 232448;
 
-/// A tile with the rate of its inner loop, relative to the best.
-struct Candidate {
-  GemmTiles tiles;
-  double rate;
+struct Shape {
+  int m, n, consumers, split;
+  bool pingpong;
+  int clusterM = 1;
 };
 
-/// Ping-pong tiles hide their epilogues; cooperative ones have small tails. Rates are those of long products.
-const Candidate kCandidates[] = {
-    {{.m = 128, .n = 192, .stages = 4, .pingpong = true}, 1.0},
-    {{.m = 128, .n = 128, .stages = 6, .pingpong = true}, 0.97},
-    {{.m = 128, .n = 64, .stages = 8, .pingpong = true}, 0.75},
-    {{.m = 128, .n = 128, .stages = 6, .pingpong = false}, 0.90},
-    {{.m = 128, .n = 64, .stages = 8, .pingpong = false}, 0.65},
+/// Ping-pong tiles hide their epilogues; cooperative ones have small tails; split ones are for few tiles; pairs of blocks that
+/// share an operand save energy, which is time once the board is at its power limit.
+constexpr Shape kShapes[] = {
+    {128, 192, 2, 1, true},     {128, 176, 2, 1, true},     {128, 144, 2, 1, true},  {128, 128, 2, 1, true},  {128, 64, 2, 1, true},
+    {128, 256, 2, 1, false},    {128, 192, 2, 1, false},    {128, 176, 2, 1, false}, {128, 144, 2, 1, false}, {128, 128, 2, 1, false},
+    {128, 96, 2, 1, false},     {128, 64, 2, 1, false},     {128, 128, 2, 2, false}, {128, 96, 2, 2, false},  {128, 144, 2, 3, false},
+    {128, 192, 2, 3, false},    {128, 192, 2, 4, false},    {192, 192, 3, 1, false, 2}, {128, 192, 2, 1, true, 2}, {128, 128, 2, 1, true, 2},
+    {128, 256, 2, 1, false, 2}, {128, 144, 2, 1, true, 2},
 };
 
-/// Time of all tiles in units of a full-rate multiply-add per multiprocessor and step. A ping-pong block has two tiles
-/// under way at half the rate each, so its last tile takes twice as long as it would alone.
-double cost(ArrayRef<GemmSize> sizes, const Candidate &candidate) {
-  const GemmTiles &t = candidate.tiles;
-  double tiles = tileCount(sizes, t), perTile = static_cast<double>(t.m) * t.n / candidate.rate;
-  double steps = llvm::divideCeil(sizes.front().k, 64);
-  constexpr double kFixedSteps = 6; // filling the pipeline, and the epilogue where nothing hides it
-  double waves = std::ceil(tiles / kMultiprocessors);
-  double fixed = t.pingpong && waves > 1 ? kFixedSteps : kFixedSteps * waves;
-  return perTile * (waves * steps + fixed);
+/// Columns of a staging box for what a block finishes of a tile: 64, or an odd multiple of 16; 0 when there is none.
+int boxOf(int finished, const GemmNeeds &needs) {
+  if (needs.head > 0)
+    return needs.head == 96 ? 48 : 64;
+  for (int box : {64, 48, 80, 112, 144, 176, 16})
+    if (finished % box == 0 && llvm::all_of(needs.outputBegins, [&](int64_t begin) { return begin % box == 0; }))
+      return box;
+  return 0;
+}
+
+std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds &needs) {
+  int finished = shape.n / shape.split;
+  bool wholeHeads = needs.head == 0 || finished % needs.head == 0;
+  bool wholeWeights = llvm::all_of(needs.weightColumns, [&](int64_t columns) { return columns % shape.n == 0; });
+  GemmTiles tiles{.m = shape.m, .n = shape.n, .stages = 8, .consumers = shape.consumers, .clusterM = shape.clusterM, .pingpong = shape.pingpong, .split = shape.split};
+  tiles.box = boxOf(finished, needs);
+  if (!wholeHeads || !wholeWeights || tiles.box == 0 || finished % tiles.box != 0 || (shape.split > 1 && steps < 2 * shape.split))
+    return std::nullopt;
+  int rowsOfConsumer = shape.m / (shape.pingpong ? 1 : shape.consumers), boxesOfTile = rowsOfConsumer / 64 * finished / tiles.box;
+  tiles.boxes = tiles.box > 64 ? 1 : std::min(needs.residual ? 4 : 2, boxesOfTile); // a residual's boxes are filled during the k loop
+  while (tiles.sharedBytes() > kSharedBytes && tiles.stages > 4)
+    --tiles.stages;
+  while (tiles.sharedBytes() > kSharedBytes && tiles.boxes > 1)
+    --tiles.boxes;
+  while (tiles.sharedBytes() > kSharedBytes && tiles.stages > 2)
+    --tiles.stages;
+  return tiles.sharedBytes() > kSharedBytes ? std::nullopt : std::optional(tiles);
+}
+
+/// Microseconds on an H200, fitted to measured launches of 1 to 18 waves (tests/bench/results): a step takes the tensor cores
+/// some time a column, or the copies of its operands; a launch fills its pipeline and finishes its last tiles; cooperative
+/// tiles finish every wave unhidden.
+double cost(ArrayRef<GemmSize> sizes, const GemmTiles &t) {
+  double blocks = static_cast<double>(tileCount(sizes, t)) * t.cluster(), waves = std::ceil(blocks / kMultiprocessors);
+  double steps = llvm::divideCeil(llvm::divideCeil(sizes.front().k, 64), t.split);
+  double multiplication = (0.032 + 0.00206 * t.n) * t.m / 128, copies = 128.0 * (t.m + t.n) / 131e3;
+  double finish = 0.009 * t.n;
+  if (t.clusterM * t.clusterN > 1)
+    multiplication *= waves > 2 && sizes.size() == 1 ? 0.97 : 1.03;
+  double time = 3 + 0.005 * t.n + waves * steps * std::max(multiplication, copies) + (t.pingpong ? 0.6 : (waves - 1) * finish);
+  return time + (t.split > 1 ? 1 + 0.01 * (t.n - t.n / t.split) : 0);
 }
 
 } // namespace
+
+GemmNeeds GemmNeeds::of(const GemmKernel &kernel) {
+  return {kernel.program.head, kernel.weightColumns(), kernel.outputBegins(), kernel.epilogue().residual.has_value()};
+}
 
 int64_t tileCount(ArrayRef<GemmSize> sizes, const GemmTiles &tiles) {
   int64_t count = 0;
@@ -50,21 +87,20 @@ int64_t tileCount(ArrayRef<GemmSize> sizes, const GemmTiles &tiles) {
   return count;
 }
 
-GemmTiles chooseGemmTiles(ArrayRef<GemmSize> sizes, int64_t head, ArrayRef<int64_t> multiples, bool residual) {
-  const Candidate *best = nullptr;
-  auto fits = [&](int64_t width) { return (head == 0 || width % head == 0) && llvm::all_of(multiples, [&](int64_t columns) { return columns % width == 0; }); };
-  for (const Candidate &candidate : kCandidates)
-    if (fits(candidate.tiles.n) && (!best || cost(sizes, candidate) < cost(sizes, *best)))
-      best = &candidate;
-  GemmTiles tiles = best->tiles;
-  if (head == 96)
-    tiles.box = 48;
-  if (residual) { // its boxes are filled during the k loop: a warp's share of the tile
-    tiles.boxes = 4;
-    while (tiles.sharedBytes() > 232448)
-      --tiles.stages;
-  }
-  return tiles;
+std::vector<GemmTiles> gemmCandidates(ArrayRef<GemmSize> sizes, const GemmNeeds &needs) {
+  int64_t steps = llvm::divideCeil(sizes.front().k, 64);
+  std::vector<GemmTiles> fitting;
+  std::vector<std::pair<double, size_t>> order; // time, number in `fitting`
+  for (const Shape &shape : kShapes)
+    if (std::optional<GemmTiles> tiles = fit(shape, steps, needs)) {
+      order.emplace_back(cost(sizes, *tiles), fitting.size());
+      fitting.push_back(*tiles);
+    }
+  llvm::sort(order);
+  std::vector<GemmTiles> candidates;
+  for (auto [time, i] : order)
+    candidates.push_back(fitting[i]);
+  return candidates;
 }
 
 } // namespace ditc

@@ -12,20 +12,33 @@ namespace ditc {
 struct GemmTiles {
   int m = 128, n = 192, stages = 4, consumers = 2, clusterM = 1, clusterN = 1;
   bool pingpong = true;
-  int group = 8, box = 64, boxes = 2;
+  int split = 1, group = 8, box = 64, boxes = 2;
 
   int threads() const { return 128 * (consumers + 1); }
+  int cluster() const { return clusterM * clusterN * split; }
   uint32_t sharedBytes() const {
-    int warps = 4 * consumers;
-    return stages * 128 * (m + n) + warps * boxes * 32 * box + 8 * (2 * stages + warps * boxes) + 1024;
+    int warps = 4 * consumers, barriers = 2 * stages + warps * boxes + (split > 1 ? 2 * warps : 0);
+    return stages * 128 * (m + n) + warps * boxes * 32 * box + 4 * m * (n - n / split) + 8 * barriers + 1024;
   }
 };
 
-/// `head`: columns that an epilogue sees together (0: any), of which a tile's width is a multiple. `multiples`: columns that
-/// the width divides.
-GemmTiles chooseGemmTiles(mlir::ArrayRef<GemmSize> sizes, int64_t head, mlir::ArrayRef<int64_t> multiples, bool residual);
+/// What a kernel asks of its tiles.
+struct GemmNeeds {
+  int64_t head = 0;                             ///< columns that the epilogue sees together (0: any); a tile has whole ones
+  mlir::SmallVector<int64_t> weightColumns;     ///< of weights side by side; a tile's width divides them
+  mlir::SmallVector<int64_t> outputBegins;      ///< columns that a store does not cross
+  bool residual = false;                        ///< fetched by the copy engine during the k loop
+
+  static GemmNeeds of(const GemmKernel &kernel);
+};
+
+/// All tiles that fit, the one that should be fastest first; never none.
+std::vector<GemmTiles> gemmCandidates(mlir::ArrayRef<GemmSize> sizes, const GemmNeeds &needs);
 
 /// Cluster tiles of all products of a launch.
 int64_t tileCount(mlir::ArrayRef<GemmSize> sizes, const GemmTiles &tiles);
+
+/// The kernel with given tiles, which fit it.
+mlir::FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel, const GemmKernel &gemm, const GemmTiles &tiles);
 
 } // namespace ditc

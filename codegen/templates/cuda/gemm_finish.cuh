@@ -38,7 +38,7 @@ struct Staging {
 /// loop and arrive during it; the others follow as boxes become free.
 template <class L>
 struct Residual {
-  static constexpr int ACROSS = L::BLOCK_N / L::BOX, COUNT = L::BANDS * ACROSS;
+  static constexpr int ACROSS = L::FINISHED / L::BOX, COUNT = L::BANDS * ACROSS;
   const Problem &p;
   const Tile &tile;
   int firstRow;
@@ -136,21 +136,24 @@ __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue 
   send(staging, p, tile, box, row, column);
 }
 
+/// `tile` begins with the columns that this block finishes, which are those of `share`.
 template <class L, class Epilogue>
 __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int firstRow,
-                       Accumulators<L> &acc) {
-  constexpr int COLUMNS = Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS, CHUNKS = L::BLOCK_N / COLUMNS;
-  static_assert(L::BLOCK_N % COLUMNS == 0, "BLOCK_N is a multiple of the columns that the epilogue sees together");
+                       int share, Accumulators<L> &acc) {
+  constexpr int COLUMNS = Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS, CHUNKS = L::FINISHED / COLUMNS;
+  static_assert(L::FINISHED % COLUMNS == 0, "BLOCK_N / SPLIT is a multiple of the columns that the epilogue sees together");
   static_assert(Epilogue::RESIDUAL || Epilogue::OUTPUT % L::BOX == 0, "a chunk's output fills whole boxes");
   static_assert(!Epilogue::RESIDUAL || Epilogue::COLUMNS == 16, "a residual comes in pieces of 16 columns");
   Residual<L> residual{p, tile, firstRow};
 #pragma unroll
   for (int band = 0; band < L::BANDS; ++band)
 #pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-      int row = firstRow + 64 * band, column = tile.column + chunk * COLUMNS, index = band * CHUNKS + chunk;
+    for (int all = 0; all < CHUNKS * L::SPLIT; ++all) {
+      if (L::SPLIT > 1 && all / CHUNKS != share)
+        continue;
+      int chunk = all % CHUNKS, row = firstRow + 64 * band, column = tile.column + chunk * COLUMNS, index = band * CHUNKS + chunk;
       bool inside = row < p.rows && column < p.columns;  // the same for the whole warp
-      float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][chunk * COLUMNS / 2]);
+      float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][all * COLUMNS / 2]);
       Place<!L::EVEN> at{tile.batch, row + staging.lane / 4, column + staging.lane % 4 * 2, p.rows, p.columns};
       if constexpr (Epilogue::RESIDUAL) {
         residual.wait(staging, index);

@@ -37,33 +37,41 @@ struct Epilogues {
 template <class Config>
 struct Layout : Config {
   static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, STAGES = Config::STAGES;
-  static constexpr int CONSUMERS = Config::CONSUMERS, CLUSTER = Config::CLUSTER_M * Config::CLUSTER_N;
+  static constexpr int CONSUMERS = Config::CONSUMERS, SPLIT = Config::SPLIT;
+  static constexpr int SHARING = Config::CLUSTER_M * Config::CLUSTER_N, CLUSTER = SHARING * SPLIT;
   static constexpr int THREADS = 128 * (CONSUMERS + 1);
   static constexpr int SHARERS = Config::PINGPONG ? 1 : CONSUMERS;  // consumers of one tile
   static constexpr int BANDS = BLOCK_M / 64 / SHARERS;              // 64-row products of one consumer
+  static constexpr int FINISHED = BLOCK_N / SPLIT;                  // columns of a tile that a block finishes
 
   static constexpr int A_BYTES = BLOCK_M * BLOCK_K * 2, B_BYTES = BLOCK_N * BLOCK_K * 2;
   static constexpr int BOX_BYTES = 16 * Config::BOX * 2, WARPS = 4 * CONSUMERS;
   // Offsets from a 1024-byte boundary.
   static constexpr int A_AT = 0, B_AT = STAGES * A_BYTES, STAGING_AT = B_AT + STAGES * B_BYTES;
-  static constexpr int BARRIERS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
-  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * STAGES + WARPS * Config::BOXES) + 1024;
+  static constexpr int PARTIAL_BYTES = BANDS * 16 * FINISHED * 4;  // a warp's sums for one other block of the cluster
+  static constexpr int PARTIALS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
+  static constexpr int BARRIERS_AT = PARTIALS_AT + WARPS * (SPLIT - 1) * PARTIAL_BYTES;
+  static constexpr int BARRIERS = 2 * STAGES + WARPS * Config::BOXES + (SPLIT > 1 ? 2 * WARPS : 0);
+  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * BARRIERS + 1024;
 
   // Registers a thread once the roles are known: 504 for all warpgroups together with two consumers, as at the launch.
-  // Two problems take the producer more than 24.
+  // Two problems, or clusters, take the producer more than 24.
   __device__ static constexpr int producerRegisters(int problems) {
-    return CONSUMERS > 2 ? 32 : problems == 1 ? 24 : 40;
+    return CONSUMERS > 2 ? 32 : problems == 1 && SHARING == 1 ? 24 : 40;
   }
   __device__ static constexpr int consumerRegisters(int problems) {
-    return CONSUMERS > 2 ? 160 : problems == 1 ? 240 : 232;
+    return CONSUMERS > 2 ? 160 : problems == 1 && SHARING == 1 ? 240 : 232;
   }
 
   static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
   static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");
   static_assert(BLOCK_N % Config::BOX == 0 && (Config::BOX == 64 || Config::BOX % 32 == 16),
                 "BOX divides BLOCK_N, and is 64 or an odd multiple of 16");
-  static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && CLUSTER <= 2,
-                "a cluster has at most 2 blocks, each with whole repeats of the swizzle");
+  static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && SHARING <= 2,
+                "at most 2 blocks share an operand, each fetches whole repeats of the swizzle");
+  static_assert(SPLIT == 1 || (SPLIT <= 8 && SHARING == 1 && !Config::PINGPONG && FINISHED * SPLIT == BLOCK_N &&
+                               FINISHED % Config::BOX == 0),
+                "k is split over up to 8 blocks that share a tile, each of which finishes whole boxes of it");
   static_assert(CONSUMERS == 2 || (CONSUMERS == 3 && !Config::PINGPONG), "two consumers, or three without ping-pong");
   static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
 };
@@ -82,6 +90,12 @@ struct Shared {
   __device__ u32 residual(int warp, int box) const {
     return base + L::BARRIERS_AT + 8 * (2 * L::STAGES + warp * L::BOXES + box);
   }
+  /// Sums of a warp that come from the other blocks of its cluster, in the order of their ranks.
+  __device__ u32 partial(int warp, int index) const {
+    return base + L::PARTIALS_AT + (warp * (L::SPLIT - 1) + index) * L::PARTIAL_BYTES;
+  }
+  __device__ u32 partialsFull(int warp) const { return residual(L::WARPS, 0) + 8 * warp; }
+  __device__ u32 partialsRead(int warp) const { return residual(L::WARPS, 0) + 8 * (L::WARPS + warp); }
 };
 
 /// Position in the ring of stages.
@@ -110,7 +124,8 @@ struct Tile {
 template <class L, int PROBLEMS>
 struct Schedule {
   const Params<PROBLEMS> &params;
-  int clusterRow, clusterColumn;  // this block in its cluster
+  int clusterRow, clusterColumn;  // this block among those that share operands
+  int share;                      // this block among those that share a tile: which part of k, which columns to finish
 
   __device__ static int downPerBatch(const Problem &p) { return ceilDiv(p.rows, L::BLOCK_M * L::CLUSTER_M); }
   __device__ static int across(const Problem &p) { return ceilDiv(p.columns, L::BLOCK_N * L::CLUSTER_N); }
@@ -140,8 +155,15 @@ struct Schedule {
             (column * L::CLUSTER_N + clusterColumn) * L::BLOCK_N};
   }
 
-  __device__ int steps(int problem) const {
+  __device__ int allSteps(int problem) const {
     return ceilDiv(params.problem[problem].k[0], BLOCK_K) + ceilDiv(params.problem[problem].k[1], BLOCK_K);
+  }
+  /// This block's steps are firstStep … firstStep + steps - 1.
+  __device__ int firstStep(int problem) const {
+    return L::SPLIT == 1 ? 0 : allSteps(problem) * share / L::SPLIT;
+  }
+  __device__ int steps(int problem) const {
+    return L::SPLIT == 1 ? allSteps(problem) : allSteps(problem) * (share + 1) / L::SPLIT - firstStep(problem);
   }
 };
 

@@ -24,6 +24,9 @@
 //   CLUSTER_M   1, 2                           blocks above each other that share B by multicast
 //   CLUSTER_N   1, 2                           blocks beside each other that share A by multicast
 //   PINGPONG    bool                           consumers work on different tiles
+//   SPLIT       1 … 8                          blocks (a cluster) that share a tile: each multiplies a part of k, sends the
+//                                              others their columns of its sums, and finishes BLOCK_N / SPLIT of them; for
+//                                              products with fewer tiles than multiprocessors; k has SPLIT steps or more
 //   GROUP       1 …                            cluster tiles in M that are visited before the next in N
 //   BOX         64, or 16 · odd                columns of a staging box, a divisor of the epilogue's OUTPUT
 //   BOXES       1 …                            staging boxes (16 rows x BOX columns) per warp; a residual wants about as
@@ -37,7 +40,8 @@
 //   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1}, out, residual {BOX, 16, 1, 1}; all
 //   with the 128-byte swizzle, but out and residual without where BOX is not 64.
 //
-//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB
+//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB,
+//                  + 4 · BLOCK_M · BLOCK_N · (SPLIT - 1) / SPLIT
 //   registers      BLOCK_M · BLOCK_N / (128 · consumers of a tile) accumulators a thread, + about 40; of 240, 160 with 3
 //
 //   measured (one NVIDIA H200 at its power limit, bf16, random data, beside cuBLAS 13.0 in the same run)
@@ -48,11 +52,24 @@
 #pragma once
 
 #include "common/wgmma.cuh"
+#include "gemm_exchange.cuh"
 #include "gemm_finish.cuh"
 
 namespace ditc::gemm_sm90 {
 
 // ---- load ---------------------------------------------------------------------------------------------------------
+
+/// Where a tile's columns lie among the pieces of B: the piece's map, and `column` in it.
+__device__ inline const TensorMap *weightOf(const Problem &p, int &column) {
+  const TensorMap *weight = &p.b[0];
+  int inPiece = column;
+#pragma unroll
+  for (int i = 0; i < 3; ++i)
+    if (column >= p.bEnd[i])
+      weight = &p.b[i + 1], inPiece = column - p.bEnd[i];
+  column = inPiece;
+  return weight;
+}
 
 /// The producer: one thread keeps the ring of stages full. Blocks of a cluster each fetch a slice of the shared operand
 /// and send it to all.
@@ -64,15 +81,12 @@ __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sched
   for (int index = blockIdx.x / L::CLUSTER; index < tiles; index += gridDim.x / L::CLUSTER) {
     Tile tile = schedule.tile(index);
     const Problem &p = schedule.params.problem[tile.problem];
-    int firstSteps = ceilDiv(p.k[0], BLOCK_K), steps = schedule.steps(tile.problem);
+    int firstSteps = ceilDiv(p.k[0], BLOCK_K), begin = schedule.firstStep(tile.problem);
+    int end = begin + schedule.steps(tile.problem);
+    const TensorMap *weight = weightOf(p, tile.column);
     int aRow = tile.row + schedule.clusterColumn * A_SLICE, bRow = tile.column + schedule.clusterRow * B_SLICE;
-    const TensorMap *weight = &p.b[0];
-#pragma unroll
-    for (int i = 0; i < 3; ++i)
-      if (tile.column >= p.bEnd[i])
-        weight = &p.b[i + 1], bRow = tile.column - p.bEnd[i] + schedule.clusterRow * B_SLICE;
 
-    for (int step = 0; step < steps; ++step, cursor.advance()) {
+    for (int step = begin; step < end; ++step, cursor.advance()) {
       bool second = step >= firstSteps;
       int k = (second ? step - firstSteps : step) * BLOCK_K;
       u32 full = shared.full(cursor.stage);
@@ -92,6 +106,7 @@ __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sched
         copyBox(b, *weight, full, (second ? p.k[0] : 0) + k, bRow, 0);
     }
   }
+  allowNextKernel();  // not before: blocks that only wait would hold multiprocessors, which measured 5 % slower
 }
 
 // ---- compute ------------------------------------------------------------------------------------------------------
@@ -100,10 +115,10 @@ __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sched
 template <class L>
 __device__ void release(const Shared<L> &shared, int stage) {
   int lane = threadIdx.x % 32;
-  if constexpr (L::CLUSTER == 1) {
+  if constexpr (L::SHARING == 1) {
     if (lane == 0)
       barrierArrive(shared.empty(stage));
-  } else if (lane < L::CLUSTER) {
+  } else if (lane < L::SHARING) {
     barrierArriveRemote(shared.empty(stage), lane);
   }
 }
@@ -162,18 +177,21 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < L::STAGES; ++stage) {
       barrierInit(shared.full(stage), 1);
-      barrierInit(shared.empty(stage), 4 * L::SHARERS * L::CLUSTER);  // one arrival per warp that reads
+      barrierInit(shared.empty(stage), 4 * L::SHARERS * L::SHARING);  // one arrival per warp that reads
     }
     for (int box = 0; box < L::WARPS * L::BOXES; ++box)
       barrierInit(shared.residual(0, box), 1);
+    if constexpr (L::SPLIT > 1)
+      for (int warp = 0; warp < L::WARPS; ++warp) {
+        barrierInit(shared.partialsFull(warp), L::SPLIT - 1);
+        barrierInit(shared.partialsRead(warp), L::SPLIT - 1);
+      }
     barrierInitFence();
   }
   if constexpr (L::CLUSTER > 1)
     clusterSync();
   else
     __syncthreads();
-  allowNextKernel();
-  waitForPreviousKernel();
   return shared;
 }
 
@@ -198,13 +216,17 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
       continue;
     }
     const Problem &p = schedule.params.problem[tile.problem];
+    Tile finished = tile;
+    finished.column += schedule.share * L::FINISHED;
     if constexpr (Epilogue::RESIDUAL)
-      Residual<L>{p, tile, tile.row + rowInTile}.begin(staging);
+      Residual<L>{p, finished, tile.row + rowInTile}.begin(staging);
     multiply(shared, cursor, consumer, steps, acc);
+    if constexpr (L::SPLIT > 1)
+      exchange(staging, schedule.share, count, acc);
     int which = PROBLEMS == 1 ? 0 : tile.problem;
     if constexpr (PROBLEMS > 1)
       asm volatile("" : "+r"(which));  // keeps the epilogue's arguments out of the k loop's registers
-    finish(staging, p, epilogues.of[which], tile, tile.row + rowInTile, acc);
+    finish(staging, p, epilogues.of[which], finished, tile.row + rowInTile, schedule.share, acc);
   }
   if (staging.lane == 0)
     storeWaitRead<0>();  // shared memory has to live until it has been read
@@ -217,7 +239,10 @@ __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PR
   using L = Layout<Config>;
   Shared<L> shared = setup<L>(params);
   int rank = L::CLUSTER > 1 ? clusterRank() : 0;
-  Schedule<L, PROBLEMS> schedule{params, rank % L::CLUSTER_M, rank / L::CLUSTER_M};
+  bool shares = L::SPLIT > 1;
+  Schedule<L, PROBLEMS> schedule{params, shares ? 0 : rank % L::CLUSTER_M, shares ? 0 : rank / L::CLUSTER_M, shares ? rank : 0};
+
+  waitForPreviousKernel();
 
   int warpgroup = threadIdx.x / 128;
   if (warpgroup == 0) {

@@ -21,6 +21,7 @@ class Variant:
     consumers: int = 2
     cluster_m: int = 1
     cluster_n: int = 1
+    split: int = 1
     pingpong: bool = False
     group: int = 8
     boxes: int = 2
@@ -34,7 +35,7 @@ class Variant:
     @property
     def name(self):
         shape = f"{self.m}x{self.n}_s{self.stages}_c{self.consumers}_{self.cluster_m}x{self.cluster_n}"
-        schedule = "pingpong" if self.pingpong else "coop"
+        schedule = ("pingpong" if self.pingpong else "coop") + (f"_k{self.split}" if self.split > 1 else "")
         box = "" if self.box == 64 else f"x{self.box}"
         tail = "" if self.even else "_tail"
         dtype = "" if self.dtype == BF16 else "_f16"
@@ -46,13 +47,14 @@ class Variant:
 
     @property
     def cluster(self):
-        return self.cluster_m * self.cluster_n
+        return self.cluster_m * self.cluster_n * self.split
 
     @property
     def shared_bytes(self):
         warps = 4 * self.consumers
         return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 32 * self.box \
-            + 8 * (2 * self.stages + warps * self.boxes) + 1024
+            + 8 * (2 * self.stages + warps * self.boxes + (2 * warps if self.split > 1 else 0)) \
+            + 4 * self.m * self.n * (self.split - 1) // self.split + 1024
 
     def unit(self):
         """The translation unit, as the compiler would write it."""
@@ -66,7 +68,7 @@ using Element = {element};
 struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
-  static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, GROUP = {self.group};
+  static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, SPLIT = {self.split}, GROUP = {self.group};
   static constexpr int BOX = {self.box}, BOXES = {self.boxes};
   static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]};
 }};

@@ -28,6 +28,16 @@ PLAIN = [
     wide_box(Variant(128, 176, stages=4, pingpong=True, boxes=1), 176),
     PINGPONG_128x144, COOP_128x256, COOP_192x192, COOP_128x128, COOP_128x112,
 ]
+# For few rows: tiles that fit the number of multiprocessors, and k split over the blocks of a cluster.
+SPLITS = [
+    Variant(128, 128, stages=5, split=2, boxes=1), Variant(128, 192, stages=3, split=3, boxes=1),
+    wide_box(Variant(128, 192, stages=3, split=4, boxes=1), 48), wide_box(Variant(128, 96, stages=6, split=2, boxes=1), 48),
+    wide_box(Variant(128, 144, stages=4, split=3, boxes=1), 48), wide_box(Variant(128, 64, stages=7, split=4, boxes=1), 16),
+]
+FEW_ROWS = [
+    Variant(128, 192, stages=4), wide_box(Variant(128, 144, stages=5), 48), wide_box(Variant(128, 96, stages=6), 48),
+    Variant(128, 64, stages=8), Variant(128, 64, stages=8, pingpong=True), wide_box(Variant(128, 176, stages=4, boxes=1), 176), *SPLITS,
+]
 # Timed a second time by programmatic dependent launch.
 DEPENDENT = [PINGPONG_128x192, PINGPONG_128x144, COOP_128x128, COOP_128x112]
 
@@ -41,7 +51,9 @@ LARGE = [
     ("pixart out", 8192, 1152, 1152), ("wan qkv", 32760, 15360, 5120), ("wan up", 32760, 13824, 5120),
 ]
 # Bound by latency and by tiles that fill less than one wave.
-SMALL = [("flux qkv text", 512, 9216, 3072), ("dit qkv", 512, 3456, 1152)]
+SMALL = [("flux qkv text", 512, 9216, 3072),
+         *[(f"dit {part}, {rows} rows", rows, columns, k) for rows in (512, 2048)
+           for part, columns, k in (("qkv", 3456, 1152), ("up", 4608, 1152), ("down", 1152, 4608), ("out", 1152, 1152))]]
 
 # ---- correctness: (batches, rows, columns, k ranges) ------------------------------------------------------------------
 
@@ -52,7 +64,7 @@ CHECK_SHAPES = [
 # Shapes that are timed as two products in one launch beside the peer's two calls: (name, image rows, text rows, columns, k).
 JOINT = [("flux joint qkv, plain", 4096, 512, 9216, 3072), ("flux joint up, plain", 4096, 512, 12288, 3072)]
 
-CHECK_VARIANTS = PLAIN + [
+CHECK_VARIANTS = PLAIN + SPLITS + [
     dataclasses.replace(COOP_128x256, cluster_m=1, cluster_n=2), Variant(256, 128, stages=4, cluster_n=2),
     dataclasses.replace(PINGPONG_128x192, cluster_n=2),
 ]
@@ -68,7 +80,7 @@ class Case:
 def checks():
     """Correctness: every tile over the grid of shapes, tails included."""
     tailed = [dataclasses.replace(v, even=False) for v in CHECK_VARIANTS]
-    return ([Case(v, shape) for v in tailed for shape in CHECK_SHAPES]
+    return ([Case(v, shape) for v in tailed for shape in CHECK_SHAPES if sum(-(-k // 64) for k in shape[3]) >= v.split]
             + [Case(dataclasses.replace(tailed[0], dtype=F16), shape) for shape in CHECK_SHAPES[:3]])
 
 
@@ -79,7 +91,7 @@ def benches():
 
 def variants():
     """Everything that a bundle holds."""
-    everything = [case.variant for case in checks()] + PLAIN + [dataclasses.replace(v, problems=2) for v in PLAIN]
+    everything = [case.variant for case in checks()] + PLAIN + FEW_ROWS + [dataclasses.replace(v, problems=2) for v in PLAIN]
     for case in [*gemm_fused.cases().values(), *gemm_fused.small_cases().values()]:
         everything += case.variants
     return list({v.name: v for v in everything}.values())

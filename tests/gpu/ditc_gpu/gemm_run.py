@@ -8,7 +8,7 @@ import torch
 
 from . import gemm_fused, timing
 from .gemm import Problem, launcher, pointwise
-from .gemm_cases import DEPENDENT, PLAIN, benches, checks
+from .gemm_cases import DEPENDENT, FEW_ROWS, PLAIN, benches, checks
 
 
 def relative_error(out, reference):
@@ -67,8 +67,9 @@ def bench_plain(bundle, shape):
         return lambda i: calls[i]()
 
     calls = {"cublas": peer}
-    for variant in PLAIN:
-        dependent = variant in DEPENDENT and len(rows) == 1
+    few = rows[0] <= 2048
+    for variant in FEW_ROWS + PLAIN if few else PLAIN:
+        dependent = (variant in DEPENDENT or few) and len(rows) == 1
         variant = dataclasses.replace(variant, problems=len(rows))
         calls[variant.name] = launches(variant, False)
         if dependent:

@@ -48,12 +48,33 @@ __device__ inline void barrierArriveRemote(u32 barrier, u32 rank) {
       : "memory");
 }
 
+/// The same for ordinary accesses: what this thread has read and written happens before what the other block does next.
+__device__ inline void barrierReleaseRemote(u32 barrier, u32 rank) {
+  asm volatile(
+      "{ .reg .u32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
 /// Waits until the phase with this parity has completed. A fresh barrier counts its parity-1 phase as complete.
 __device__ inline void barrierWait(u32 barrier, u32 parity) {
   u32 done;
   do {
     asm volatile(
         "{ .reg .pred done; mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!done);
+}
+
+/// The same for what other blocks of the cluster wrote before they arrived (barrierReleaseRemote).
+__device__ inline void barrierWaitCluster(u32 barrier, u32 parity) {
+  u32 done;
+  do {
+    asm volatile(
+        "{ .reg .pred done; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
         : "=r"(done)
         : "r"(barrier), "r"(parity)
         : "memory");
@@ -75,6 +96,25 @@ __device__ inline u32 clusterRank() {
   u32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
+}
+
+/// The address in block `rank` of the cluster that corresponds to this block's.
+__device__ inline u32 ofBlock(u32 address, int rank) {
+  u32 remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+/// Four values into another block's shared memory.
+__device__ inline void storeRemote(u32 address, const float *x) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+
+/// x[0 … 3] += four values of shared memory.
+__device__ inline void addShared(u32 address, float *x) {
+  float a, b, c, d;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(address) : "memory");
+  x[0] += a, x[1] += b, x[2] += c, x[3] += d;
 }
 
 /// All threads of all blocks of the cluster meet here.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The analytic choice of Hopper tiles: what fits, what is preferred, and that there is always one.
+#include "codegen/cuda/sm90/GemmTiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace ditc;
+
+namespace {
+
+GemmTiles best(const GemmSize &size, GemmNeeds needs = {}) { return gemmCandidates({size}, needs).front(); }
+
+TEST(GemmTiles, FewTilesSplitK) {
+  GemmTiles tiles = best({1, 512, 1152, 4608});
+  EXPECT_EQ(tiles.split, 2); // 48 tiles of 72 steps on 132 multiprocessors
+  EXPECT_EQ(tiles.cluster(), 2);
+  EXPECT_FALSE(tiles.pingpong);
+}
+
+TEST(GemmTiles, OneWaveTakesTheWidthThatFillsIt) {
+  EXPECT_EQ(best({1, 512, 4608, 1152}).n, 144); // 128 tiles
+  EXPECT_EQ(best({1, 512, 3456, 1152}).n, 128); // 108
+}
+
+TEST(GemmTiles, ManyWavesShareAnOperand) {
+  GemmNeeds needs;
+  needs.head = 128;
+  EXPECT_EQ(best({1, 4608, 21504, 3072}, needs).clusterM, 2);
+  GemmTiles twoStreams = gemmCandidates({GemmSize{1, 4096, 12288, 3072}, GemmSize{1, 512, 12288, 3072}}, {}).front();
+  EXPECT_EQ(twoStreams.clusterM, 1); // 512 rows end inside of a pair
+}
+
+TEST(GemmTiles, CandidatesFitTheKernel) {
+  for (int64_t head : {0, 64, 96, 128})
+    for (bool residual : {false, true})
+      for (int64_t k : {8, 64, 1152, 15360}) {
+        GemmNeeds needs;
+        needs.head = residual ? 0 : head;
+        needs.residual = residual;
+        std::vector<GemmTiles> candidates = gemmCandidates({GemmSize{2, 300, 1152, k}}, needs);
+        ASSERT_FALSE(candidates.empty()) << head << " " << k;
+        for (const GemmTiles &tiles : candidates) {
+          EXPECT_LE(tiles.sharedBytes(), 232448u);
+          EXPECT_GE(tiles.stages, 2);
+          EXPECT_EQ(tiles.n / tiles.split % tiles.box, 0);
+          EXPECT_EQ(needs.head ? tiles.n / tiles.split % needs.head : 0, 0);
+          EXPECT_LE(tiles.split, std::max<int64_t>((k + 63) / 64, 1));
+        }
+      }
+}
+
+TEST(GemmTiles, WidthsEndWhereWeightsAndOutputsDo) {
+  GemmNeeds needs;
+  needs.weightColumns = {1152, 1152, 1152};
+  needs.outputBegins = {0, 1152, 2304};
+  for (const GemmTiles &tiles : gemmCandidates({GemmSize{1, 8192, 3456, 1152}}, needs)) {
+    EXPECT_EQ(1152 % tiles.n, 0);
+    EXPECT_EQ(1152 % tiles.box, 0);
+  }
+}
+
+} // namespace
