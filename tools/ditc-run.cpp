@@ -68,6 +68,8 @@ int main(int argc, char **argv) {
     return guarded(line.bench.json, [&] { return benchCommand(line.bench); });
   if (app.got_subcommand("info"))
     return guarded(line.info.json, [&] { return infoCommand(line.info); });
+  if (app.got_subcommand("tune"))
+    return guarded(line.tune.json, [&] { return tuneCommand(line.tune); });
   if (app.got_subcommand("cache"))
     return guarded(line.cache.json, [&] { return cacheCommand(line.cache); });
   return guarded(false, [&] {

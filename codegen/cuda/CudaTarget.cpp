@@ -3,112 +3,20 @@
 // Units are emitted one after the other, since MLIR is used there, and compiled by as many threads as there are cores.
 #include "codegen/cuda/CudaTarget.h"
 
-#include "codegen/cuda/Nvrtc.h"
-#include "codegen/cuda/Templates.h"
+#include "codegen/cuda/Images.h"
 #include "codegen/cuda/families/Families.h"
 #include "codegen/cuda/gemm/MmaGemm.h"
 #include "codegen/cuda/rowwise/Rowwise.h"
 #include "codegen/cuda/sm90/AttentionProblem.h"
 #include "codegen/cuda/sm90/Hopper.h"
+#include "codegen/cuda/tuning/TunedTiles.h"
 #include "dialects/Locations.h"
-#include "runtime/Error.h"
-#include "runtime/Hash.h"
-
-#include <atomic>
-#include <cstring>
-#include <exception>
-#include <mutex>
-#include <regex>
-#include <thread>
 
 using namespace mlir;
 
 namespace ditc {
 
 namespace {
-
-/// CUDA version that the driver must support, 1000 · major + 10 · minor. Code of an NVRTC runs on every driver of its major
-/// version that knows the architecture; PTX wants a driver as new as its NVRTC.
-int lowestDriverOf(const CudaArch &arch, int major, int minor) {
-  int known = arch.number >= 120 ? 12080 : arch.number >= 100 ? 12070 : 12000;
-  return std::max(known, 1000 * major + (arch.isPortable() && minor < 10 ? 10 * minor : 0));
-}
-
-struct Job {
-  CudaKernel kernel;
-  std::string key;
-  std::vector<std::pair<std::string, std::string>> headers;
-};
-
-int numberBefore(const std::string &log, const char *what) {
-  std::smatch match;
-  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : 0;
-}
-
-/// An image with its resources, as the cache keeps it.
-std::vector<uint8_t> packImage(const CudaKernel &kernel) {
-  int numbers[3] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes};
-  std::vector<uint8_t> bytes(sizeof numbers);
-  std::memcpy(bytes.data(), numbers, sizeof numbers);
-  bytes.insert(bytes.end(), kernel.image.begin(), kernel.image.end());
-  return bytes;
-}
-
-bool unpackImage(const std::vector<uint8_t> &bytes, CudaKernel &kernel) {
-  int numbers[3];
-  if (bytes.size() <= sizeof numbers)
-    return false;
-  std::memcpy(numbers, bytes.data(), sizeof numbers);
-  kernel.registers = numbers[0], kernel.sharedBytes = numbers[1], kernel.spillBytes = numbers[2];
-  kernel.image.assign(bytes.begin() + sizeof numbers, bytes.end());
-  return true;
-}
-
-void compileJob(Job &job, const CudaArch &arch, const CudaOptions &options) {
-  CudaKernel &kernel = job.kernel;
-  if (options.load)
-    if (std::optional<std::vector<uint8_t>> cached = options.load(job.key); cached && unpackImage(*cached, kernel))
-      return;
-  std::vector<std::string> flags;
-  if (!arch.isPortable())
-    flags.push_back("--ptxas-options=-v");
-  CudaBinary binary = Nvrtc::get().compile({kernel.name + ".cu", kernel.source, job.headers, arch.name, flags});
-  kernel.image = std::move(binary.image);
-  kernel.registers = numberBefore(binary.log, "registers");
-  kernel.sharedBytes = numberBefore(binary.log, "bytes smem");
-  kernel.spillBytes = numberBefore(binary.log, "bytes spill stores");
-  if (options.store)
-    options.store(job.key, packImage(kernel));
-}
-
-/// Runs all jobs; the first failure is thrown when all threads have ended.
-void compileJobs(std::vector<Job> &jobs, const CudaArch &arch, const CudaOptions &options) {
-  std::atomic<size_t> next = 0;
-  size_t done = 0;
-  std::mutex mutex; // guards done, failure and the caller's progress
-  std::exception_ptr failure;
-  auto work = [&] {
-    for (size_t i; (i = next++) < jobs.size();) {
-      try {
-        compileJob(jobs[i], arch, options);
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        failure = failure ? failure : std::current_exception();
-        next = jobs.size();
-      }
-      std::lock_guard lock(mutex);
-      ++done;
-      if (options.progress)
-        options.progress(done, jobs.size());
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (size_t i = 0; i < std::min<size_t>(jobs.size(), std::max(1u, std::thread::hardware_concurrency())); ++i)
-    threads.emplace_back(work);
-  threads.clear();
-  if (failure)
-    std::rethrow_exception(failure);
-}
 
 std::string bannerOf(plan::KernelOp kernel, const CudaArch &arch) {
   NodeName name = nameOf(kernel.getLoc());
@@ -134,6 +42,8 @@ static FailureOr<CudaUnit> emitBestAttention(plan::KernelOp kernel, const CudaAr
 
 static FailureOr<CudaUnit> emitPackedMask(plan::KernelOp kernel, const CudaArch &) { return emitMaskPack(kernel); }
 
+static FailureOr<CudaUnit> emitJudgedMask(plan::KernelOp kernel, const CudaArch &) { return emitMaskJudge(kernel); }
+
 static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &arch) {
   return arch.hasWgmma() ? emitHopperGemm(kernel) : emitMmaGemm(kernel, arch);
 }
@@ -143,6 +53,7 @@ CudaEmitter cudaEmitterOf(StringRef family) {
       .Case("rowwise", emitRowwise)
       .Case("attention", emitBestAttention)
       .Case("mask_pack", emitPackedMask)
+      .Case("mask_judge", emitJudgedMask)
       .Case("gemm", emitGemm)
       .Case("gemv", emitGemv)
       .Case("conv", emitConv)
@@ -188,34 +99,40 @@ private:
 
 std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, bool keepRoundings) { return std::make_shared<CudaTargetKernels>(arch, keepRoundings); }
 
+/// A gemm gets the tiles that the database has for it, where they fit; any other kernel, and a gemm without an entry, what
+/// its emitter chooses. `tiles` receives what a gemm got.
+static FailureOr<CudaUnit> emitTuned(plan::KernelOp kernel, const CudaArch &arch, const CudaOptions &options, std::optional<ChosenTiles> &tiles) {
+  CudaEmitter emitter = cudaEmitterOf(kernel.getFamily());
+  if (!emitter)
+    return kernel.emitError("the CUDA target has no kernels of family '") << kernel.getFamily() << "'";
+  if (kernel.getFamily() != "gemm")
+    return emitter(kernel, arch);
+  FailureOr<std::unique_ptr<GemmTuning>> gemm = GemmTuning::read(kernel, arch);
+  if (failed(gemm))
+    return failure();
+  tiles = chooseTiles(**gemm, options.tuning, options.tuningGpu);
+  return (*gemm)->emit(tiles->tiles);
+}
+
 FailureOr<CudaObject> emitCuda(ModuleOp module, const CudaArch &arch, const CudaOptions &options) {
   CudaObject object;
   object.file.arch = arch.name;
-  bool found = Nvrtc::available(); // without it, images may still come from the cache
-  auto [major, minor] = found ? Nvrtc::get().version() : std::pair(0, 0);
-  object.file.lowestDriver = lowestDriverOf(arch, major, minor);
-  std::string version = found ? fmt::format("{}.{}", major, minor) : "";
-  std::vector<Job> jobs;
+  object.file.lowestDriver = lowestDriverOf(arch);
+  std::vector<ImageJob> jobs;
   for (plan::KernelOp kernel : module.getOps<plan::KernelOp>()) {
-    CudaEmitter emitter = cudaEmitterOf(kernel.getFamily());
-    if (!emitter)
-      return kernel.emitError("the CUDA target has no kernels of family '") << kernel.getFamily() << "'";
-    FailureOr<CudaUnit> unit = emitter(kernel, arch);
+    std::optional<ChosenTiles> tiles;
+    FailureOr<CudaUnit> unit = emitTuned(kernel, arch, options, tiles);
     if (failed(unit))
       return failure();
     std::string name = kernel.getSymName().str(), suffix = arch.isPortable() ? ".ptx" : ".cubin";
-    Job job{{.name = name, .family = kernel.getFamily().str(), .source = bannerOf(kernel, arch) + unit->text, .image = {}}, "", templatesIncludedBy(unit->text)};
-    std::string keyText = fmt::format("cuda image\n{}\n{}\n{}\n", arch.name, version, unit->text);
-    for (const auto &[header, text] : job.headers)
-      keyText += header + "\n" + text;
-    job.key = hashHex(keyText);
-    jobs.push_back(std::move(job));
+    jobs.push_back(makeImageJob({.name = name, .family = kernel.getFamily().str(), .source = "", .image = {}, .tiles = std::move(tiles)}, bannerOf(kernel, arch), unit->text, arch));
     object.file.kernels.push_back({name, arch.name + "/" + name + suffix, unit->launch, unit->parameters, kernel.getNumArgs()});
   }
   if (!jobs.empty())
-    compileJobs(jobs, arch, options);
-  for (Job &job : jobs)
+    compileImages(jobs, arch, options);
+  for (ImageJob &job : jobs)
     object.kernels.push_back(std::move(job.kernel));
+  std::string version = nvrtcVersion();
   object.compiler = version.empty() ? "" : "NVRTC " + version;
   return object;
 }

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/CudaKernel.h"
 #include "dialects/fusion/TargetKernels.h"
+#include "runtime/tuning/Database.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -23,12 +24,21 @@ std::vector<std::string> cudaArchNames();
 /// epilogues: theirs would skip the rounding of the product.
 std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, bool keepRoundings = false);
 
+/// Tiles of a kernel, and where they come from.
+struct ChosenTiles {
+  tuning::Key key;      ///< what a database knows the kernel by
+  tuning::Tiles tiles;
+  std::string gpu;      ///< the GPU that they were measured on; empty: the analytic model took them
+  std::string note;     ///< why an entry of the database was not used
+};
+
 /// One compiled kernel, for the report and the package.
 struct CudaKernel {
   std::string name, family;
   std::string source;         ///< the unit, as it was compiled
   std::vector<uint8_t> image; ///< a cubin, or PTX
   int registers = 0, sharedBytes = 0, spillBytes = 0; ///< static shared memory; 0 for PTX, which the driver compiles
+  std::optional<ChosenTiles> tiles = {}; ///< of a gemm
 };
 
 struct CudaObject {
@@ -41,6 +51,8 @@ struct CudaOptions {
   std::function<std::optional<std::vector<uint8_t>>(const std::string &key)> load = {}; ///< a cache of images, or nothing
   std::function<void(const std::string &key, std::span<const uint8_t>)> store = {};
   std::function<void(size_t done, size_t total)> progress = {}; ///< called from several threads, one at a time
+  const tuning::Database *tuning = nullptr; ///< measured tiles; null: the analytic model's
+  std::string tuningGpu = {};               ///< whose entries are used; empty: the latest of any GPU
 };
 
 /// Compiles every plan.kernel of `module`. Errors of emitters are diagnostics at the kernel's location. Throws Error

@@ -1,7 +1,7 @@
-# cmake -DFOLDER=templates/cuda -DFILES=a.cuh,b.cuh -DOUTPUT=TemplateTexts.h -P embed_templates.cmake: a header with the
-# files as raw strings, in pieces that every compiler takes.
+# cmake -DFOLDER=templates/cuda -DFILES=a.cuh,b.cuh -DNAME=kTemplateTexts -DOUTPUT=TemplateTexts.h -P embed_templates.cmake:
+# a header with the files as raw strings in a table of that name, in pieces that every compiler takes.
 string(REPLACE "," ";" files "${FILES}")
-set(text "#pragma once\n\n#include <string_view>\n#include <utility>\n\nnamespace ditc {\n\ninline constexpr std::pair<std::string_view, std::string_view> kTemplateTexts[] = {\n")
+set(text "#pragma once\n\n#include <string_view>\n#include <utility>\n\nnamespace ditc {\n\ninline constexpr std::pair<std::string_view, std::string_view> ${NAME}[] = {\n")
 foreach(file IN LISTS files)
   file(READ ${FOLDER}/${file} content)
   string(LENGTH "${content}" length)

@@ -18,6 +18,7 @@ void addCompile(CLI::App &app, std::function<int()> &action);
 void addReport(CLI::App &app, std::function<int()> &action);
 void addExplain(CLI::App &app, std::function<int()> &action);
 void addDiff(CLI::App &app, std::function<int()> &action);
+void addTune(CLI::App &app, std::function<int()> &action);
 void addPasses(CLI::App &app, std::function<int()> &action);
 void addDoctor(CLI::App &app, std::function<int()> &action);
 /// `app` must outlive the action: the scripts say what it has.
@@ -31,6 +32,8 @@ std::string refuseEmpty(const std::string &text);
 /// run, bench, info, cache: lines in the help; they are executed by ditc-run.
 void addRuntimeCommands(CLI::App &app);
 bool isRuntimeCommand(std::string_view name);
+/// `ditc tune BUNDLE` is executed by ditc-run, too.
+bool measuresBundle(int argc, char **argv);
 /// Replaces this process by the ditc-run that stands beside it. Throws Error (Input) when there is none.
 int handOverToRuntime(int argc, char **argv);
 

@@ -34,8 +34,11 @@ dimension; several static exports are one bucket each, named NAME=MODEL.pt2 or a
 
 /// The command line before it is checked.
 struct CompileArguments {
-  std::vector<std::string> models, buckets, weights, pins, failIf, invariant, targets = {"host"};
-  std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu;
+  std::vector<std::string> models, buckets, weights, pins, failIf, invariant, padding, targets = {"host"};
+  std::vector<std::string> tuning;
+  std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu, tuningGpu, tuningBundle;
+  unsigned tuningCandidates = 16;
+  bool noTuning = false;
   bool noCache = false, json = false, verbose = false, quiet = false;
 };
 
@@ -48,7 +51,7 @@ ModelPath parseModel(const std::string &text) {
 
 /// A package names its buckets and where they come from, in JSON.
 void checkNames(const CompileArguments &arguments) {
-  for (const auto *list : {&arguments.models, &arguments.buckets, &arguments.weights, &arguments.pins, &arguments.invariant})
+  for (const auto *list : {&arguments.models, &arguments.buckets, &arguments.weights, &arguments.pins, &arguments.invariant, &arguments.padding})
     for (const std::string &text : *list)
       if (!isUtf8(text))
         fail("'{}' is not UTF-8, as names in a package are; rename the file, or link to it by another name", printable(text));
@@ -75,6 +78,7 @@ CompileOptions toOptions(const CompileArguments &arguments) {
   options.buckets = arguments.buckets;
   options.weights = arguments.weights;
   options.invariant = arguments.invariant;
+  options.padding = arguments.padding;
   for (const std::string &target : arguments.targets) // each once, in the order given
     if (std::find(options.targets.begin(), options.targets.end(), target) == options.targets.end())
       options.targets.push_back(target);
@@ -84,6 +88,11 @@ CompileOptions toOptions(const CompileArguments &arguments) {
   options.dumpDirectory = arguments.dump;
   options.useCache = !arguments.noCache;
   options.failIf = arguments.failIf;
+  options.tuning = arguments.tuning;
+  options.useTuning = !arguments.noTuning;
+  options.tuningGpu = arguments.tuningGpu;
+  options.tuningBundle = arguments.tuningBundle;
+  options.tuningCandidates = arguments.tuningCandidates;
   for (const std::string &condition : options.failIf)
     parseCondition(condition); // wrong usage is said before work is done
   options.output = arguments.output.empty() ? fs::path(options.models.front().path).stem().string() + ".dita" : arguments.output;
@@ -106,6 +115,13 @@ void printResult(const CompileResult &result, const CompileArguments &arguments)
       fmt::print(stderr, "ditc: note: {}\n", note);
   if (!result.ir.empty()) {
     fmt::print("{}", result.ir);
+    return;
+  }
+  if (!arguments.tuningBundle.empty()) {
+    if (arguments.json)
+      fmt::print("{}\n", jsonText(nlohmann::json({{"bundle", result.path}, {"bytes", fs::file_size(result.path)}, {"summary", result.summary}, {"notes", result.notes}}), 1));
+    else if (!arguments.quiet)
+      fmt::print("{}; wrote {} ({:.2f} MB); measure it by `ditc-run tune {}` on a machine with the GPU\n", result.summary, result.path, fs::file_size(result.path) / 1e6, result.path);
     return;
   }
   if (arguments.json) {
@@ -134,6 +150,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--weights", arguments->weights, "safetensors file, or index of shards, with weights by parameter name (repeatable)");
   command->add_option("--pin", arguments->pins, "NAME=FILE.safetensors: the input's value belongs to the bucket (repeatable)");
   command->add_option("--invariant", arguments->invariant, "an input that is the same in every denoising step; positions (*_ids) and rotary tables are taken to be (repeatable)");
+  command->add_option("--pad", arguments->padding, "SYM=batch or SYM=mask:INPUT: refuse to compile unless runs with fewer rows can be padded so (repeatable; what can be shown without it is used anyway)");
   command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
       ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
   command->add_option("--target", arguments->targets, "what to compile for: host, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a, or ptx for other GPUs (repeatable)")
@@ -145,6 +162,11 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
       ->check(CLI::IsMember({"imported", "specialised", "fused", "planned"}));
   command->add_option("--dump", arguments->dump, "folder for the IR after every pass and for each kernel");
   command->add_option("--fail-if", arguments->failIf, "write nothing and exit with 1 when it holds for a bucket: 'launches>310', 'reason.no_slot>=20' (repeatable)");
+  command->add_option("--tuning", arguments->tuning, "tuning database that goes before the shipped one (repeatable; see `ditc tune`)");
+  command->add_flag("--no-tuning", arguments->noTuning, "use no measured tiles, only the analytic model's")->excludes("--tuning");
+  command->add_option("--tuning-gpu", arguments->tuningGpu, "GPU whose measurements are used, such as 'NVIDIA H200' (default: those made last)");
+  command->add_option("--tuning-bundle", arguments->tuningBundle, "instead of a package, write a bundle for `ditc-run tune`: all candidates of every gemm kernel")->check(refuseEmpty);
+  command->add_option("--tuning-candidates", arguments->tuningCandidates, "candidates of each kernel in the bundle")->check(CLI::Range(1, 64))->capture_default_str();
   command->add_flag("--no-cache", arguments->noCache, "neither read nor fill the cache");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("-v,--verbose", arguments->verbose, "print each step with its time");

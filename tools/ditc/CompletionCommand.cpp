@@ -6,10 +6,18 @@
 #include "tools/run/Commands.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 
 namespace ditc::cli {
+
+/// `ditc tune` has options of its own, and hands over to ditc-run's when it is to measure.
+static void addOptions(CompletedCommand &command, const CompletedCommand &other) {
+  for (const CompletedOption &option : other.options)
+    if (std::none_of(command.options.begin(), command.options.end(), [&](const CompletedOption &known) { return known.names == option.names; }))
+      command.options.push_back(option);
+}
 
 static CompletedCommand completionWithRuntime(const CLI::App &app) {
   CLI::App runner("", "ditc-run");
@@ -20,6 +28,8 @@ static CompletedCommand completionWithRuntime(const CLI::App &app) {
     for (CompletedCommand &command : program.commands)
       if (command.name == ofRunner.name && isRuntimeCommand(command.name))
         command = ofRunner;
+      else if (command.name == ofRunner.name && command.name == "tune")
+        addOptions(command, ofRunner);
   return program;
 }
 

@@ -65,12 +65,12 @@ void lookAtProcessor(Finding &found) {
   uname(&machine);
   std::string architecture = machine.machine, level = architecture;
   for (const char *candidate : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
-    if (architecture == "x86_64" && missingForTarget("", candidate).empty())
+    if (architecture == "x86_64" && missingForTarget({.name = "host", .object = "", .triple = "", .cpu = candidate}).empty())
       level = candidate;
   auto native = resolveMachine("native"), standard = resolveMachine("");
   if (!native || !standard)
     throw Error(ErrorKind::Input, llvm::toString(joinErrors(native.takeError(), standard.takeError())));
-  std::string lacks = missingForTarget(standard->triple, standard->cpu);
+  std::string lacks = missingForTarget({.name = "host", .object = "", .triple = standard->triple, .cpu = standard->cpu});
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   found.details = {{"level", level}, {"cpu", native->cpu}, {"threads", threads}, {"default_target", standard->cpu}};
   found.state = lacks.empty() ? "ok" : "missing";

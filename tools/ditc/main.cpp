@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
   using namespace ditc::cli;
   std::signal(SIGXFSZ, SIG_IGN); // a file over the size limit is a failed write, with a message
   bool json = wantsJson(argc, argv);
-  if (argc > 1 && isRuntimeCommand(argv[1]))
+  if ((argc > 1 && isRuntimeCommand(argv[1])) || measuresBundle(argc, argv))
     return guarded(json, [&] { return handOverToRuntime(argc, argv); });
 
   CLI::App app{kIntroduction, "ditc"};
@@ -89,6 +89,7 @@ int main(int argc, char **argv) {
   addReport(app, action);
   addExplain(app, action);
   addDiff(app, action);
+  addTune(app, action);
   addPasses(app, action);
   addDoctor(app, action);
   addCompletion(app, action);

@@ -7,7 +7,10 @@
 #include "runtime/JsonText.h"
 
 #include <algorithm>
+#include <bit>
+#include <cctype>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
@@ -26,14 +29,8 @@ struct OpTime {
   double seconds = 0; ///< median
   double flops = 0;   ///< 0: not known
   double bytes = 0;   ///< read and written at least; 0: not known
-};
-
-struct BucketTimes {
-  std::string bucket;
-  double seconds = 0;     ///< median of the sum over ops
-  double runSeconds = 0;  ///< on a GPU: of a whole run, one queued behind the other
-  double hostSeconds = 0; ///< on a GPU: what queueing one run costs the host, median
-  std::vector<OpTime> ops;
+  double floor = 0;   ///< seconds below which no kernel can do it, on the GPU of the report; 0: not known
+  unsigned count = 1; ///< launches that a row stands for
 };
 
 /// Elements that a gemm operand holds: batch dimensions with stride 0 are the same memory.
@@ -44,11 +41,48 @@ double elementsOf(const GemmOp &op, const GemmOperand &operand, double matrix) {
   return matrix;
 }
 
-OpTime describeOp(const Plan &plan, const PlanOp &op) {
+/// Peak rates of the GPU in the package's report.
+struct Peaks {
+  std::string gpu; ///< empty: no report
+  double bandwidth = 0, matrixFlops = 0, scalarFlops = 0;
+
+  double floorOf(const LaunchWork &work) const {
+    if (gpu.empty() || work.bytes == 0)
+      return 0;
+    return std::max({work.bytes / bandwidth, work.matrixFlops / matrixFlops, work.scalarFlops / scalarFlops});
+  }
+};
+
+Peaks readPeaks(const Package &package) {
+  Peaks peaks;
+  if (!package.has("report.json"))
+    return peaks;
+  nlohmann::json report = nlohmann::json::parse(package.text("report.json"), nullptr, /*allow_exceptions=*/false);
+  try {
+    const nlohmann::json &gpu = report.at("gpu");
+    peaks = {gpu.at("name"), gpu.at("bandwidth"), gpu.at("matrix_flops"), gpu.at("scalar_flops")};
+  } catch (const nlohmann::json::exception &) { // made by another version: times without a floor
+  }
+  return peaks.bandwidth > 0 && peaks.matrixFlops > 0 && peaks.scalarFlops > 0 ? peaks : Peaks();
+}
+
+struct BucketTimes {
+  std::string bucket;
+  double seconds = 0;     ///< median of the sum over ops
+  double runSeconds = 0;  ///< on a GPU: of a whole run, one queued behind the other
+  double hostSeconds = 0; ///< on a GPU: what queueing one run costs the host, median
+  Peaks peaks;            ///< on a GPU
+  std::vector<OpTime> ops;
+};
+
+OpTime describeOp(const Plan &plan, const PlanOp &op, const Peaks &peaks) {
   OpTime out;
   out.where = op.where;
   if (const auto *launch = std::get_if<LaunchOp>(&op.body)) {
     out.what = plan.kernels[launch->kernel];
+    out.flops = op.work.matrixFlops + op.work.scalarFlops;
+    out.bytes = op.work.bytes;
+    out.floor = peaks.floorOf(op.work);
   } else if (const auto *gemm = std::get_if<GemmOp>(&op.body)) {
     double m = static_cast<double>(gemm->m), n = static_cast<double>(gemm->n), k = static_cast<double>(gemm->k);
     double count = 1;
@@ -59,30 +93,49 @@ OpTime describeOp(const Plan &plan, const PlanOp &op) {
     out.flops = 2 * m * n * k * count;
     out.bytes = static_cast<double>(byteSize(gemm->dtype)) *
                 (elementsOf(*gemm, gemm->a, m * k) + elementsOf(*gemm, gemm->b, k * n) + m * n * count);
+    out.floor = peaks.floorOf({out.bytes, out.flops, 0});
   } else {
     out.what = "copy";
     out.bytes = 2.0 * static_cast<double>(std::get<CopyOp>(op.body).bytes);
+    out.floor = peaks.floorOf({out.bytes, 0, 0});
   }
   return out;
 }
 
-/// Values like those of a model's activations, the same in every run. Integers are 0, which is in range
-/// for any table.
+/// An f32 of everyday size as f16, rounded towards 0.
+uint16_t halfOf(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  bool tooSmall = std::abs(value) < 6.2e-5f;
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | (tooSmall ? 0 : (bits >> 13 & 0x3ffff) - (112u << 10)));
+}
+
+/// Normal numbers, the same in every run, a few thousand of them over and over. Integers are 0, which is in range for
+/// any table.
+void fillWithNumbers(DType dtype, float deviation, std::vector<uint8_t> &bytes) {
+  constexpr size_t kPeriod = 8191;
+  std::mt19937 random(42);
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<uint8_t> period;
+  for (size_t i = 0; i < kPeriod; ++i) {
+    float value = normal(random);
+    const auto *raw = reinterpret_cast<const uint8_t *>(&value);
+    if (dtype == DType::f32)
+      period.insert(period.end(), raw, raw + 4);
+    else if (dtype == DType::bf16)
+      period.insert(period.end(), raw + 2, raw + 4); // the upper half of an f32
+    else if (uint16_t half = halfOf(value); dtype == DType::f16)
+      period.insert(period.end(), {static_cast<uint8_t>(half), static_cast<uint8_t>(half >> 8)});
+    else
+      return;
+  }
+  for (size_t at = 0; at < bytes.size(); at += period.size())
+    std::memcpy(bytes.data() + at, period.data(), std::min(period.size(), bytes.size() - at));
+}
+
 std::map<std::string, HostTensor> makeInputs(const Plan &plan) {
   std::map<std::string, HostTensor> tensors = allocate(plan.inputs);
-  std::mt19937 random(42);
-  std::normal_distribution<float> normal;
-  for (const PortDesc &port : plan.inputs) {
-    std::vector<uint8_t> &bytes = tensors[port.name].bytes;
-    for (size_t i = 0; port.dtype == DType::f32 && i + 4 <= bytes.size(); i += 4) {
-      float value = normal(random);
-      std::memcpy(&bytes[i], &value, 4);
-    }
-    for (size_t i = 0; port.dtype == DType::bf16 && i + 2 <= bytes.size(); i += 2) {
-      float value = normal(random);
-      std::memcpy(&bytes[i], reinterpret_cast<const char *>(&value) + 2, 2); // the upper half of an f32
-    }
-  }
+  for (const PortDesc &port : plan.inputs)
+    fillWithNumbers(port.dtype, 1, tensors[port.name].bytes);
   return tensors;
 }
 
@@ -143,14 +196,64 @@ BucketTimes measure(const std::shared_ptr<Session> &session, const std::string &
       samples[op].push_back(report.opSeconds[op]);
     totals.push_back(std::accumulate(report.opSeconds.begin(), report.opSeconds.end(), 0.0));
   }
-  BucketTimes out{bucket, medianOf(totals), 0, 0, {}};
+  BucketTimes out{bucket, medianOf(totals), 0, 0, {}, {}};
+  if (!session->device().isHost())
+    out.peaks = readPeaks(session->package());
   for (size_t op = 0; op < samples.size(); ++op) {
-    out.ops.push_back(describeOp(plan, plan.step[op]));
+    out.ops.push_back(describeOp(plan, plan.step[op], out.peaks));
     out.ops.back().seconds = medianOf(samples[op]);
   }
   if (!session->device().isHost())
     measureRuns(session, inputs, outputRefs, args, out);
   return out;
+}
+
+/// "blocks.{i}.attn" for "blocks.3.attn (linear_12)": the same place in every element of a list.
+std::string placeOfAll(const std::string &where) {
+  std::string out, path = where.substr(0, where.find(" ("));
+  for (size_t i = 0; i < path.size(); ++i) {
+    size_t end = i;
+    while (path[i] == '.' && end + 1 < path.size() && std::isdigit(static_cast<unsigned char>(path[end + 1])))
+      ++end;
+    bool index = end > i && (end + 1 == path.size() || path[end + 1] == '.');
+    out += index ? ".{i}" : std::string(1, path[i]);
+    i = index ? end : i;
+  }
+  return out;
+}
+
+/// Launches of one kernel as one row.
+std::vector<OpTime> byKernel(const std::vector<OpTime> &ops) {
+  std::vector<OpTime> out;
+  std::map<std::string, size_t> rows;
+  for (const OpTime &op : ops) {
+    auto [row, isNew] = rows.emplace(op.what, out.size());
+    if (isNew) {
+      out.push_back(op);
+      continue;
+    }
+    OpTime &sum = out[row->second];
+    if (op.where != sum.where)
+      sum.where = placeOfAll(sum.where);
+    sum.seconds += op.seconds;
+    sum.flops += op.flops;
+    sum.bytes += op.bytes;
+    sum.floor += op.floor;
+    ++sum.count;
+  }
+  return out;
+}
+
+void printRow(const OpTime &op, double total, bool floors) {
+  auto rate = [&](double amount) {
+    return amount > 0 && op.seconds > 0 ? fmt::format("{:.1f}", amount / op.seconds * 1e-9) : std::string("-");
+  };
+  std::string count = op.count > 1 ? fmt::format("{} x {}", op.count, formatSeconds(op.seconds / op.count)) : "";
+  fmt::print("{:>11} {:>6.1f}% ", formatSeconds(op.seconds), total > 0 ? op.seconds / total * 100 : 0);
+  if (floors)
+    fmt::print("{:>11} {:>6} ", op.floor > 0 ? formatSeconds(op.floor) : "-",
+               op.floor > 0 && op.seconds > 0 ? fmt::format("{:.0f}%", op.floor / op.seconds * 100) : "-");
+  fmt::print("{:>9} {:>7}  {:<36} {:>16}  {}\n", rate(op.flops), rate(op.bytes), op.what, count, op.where);
 }
 
 void printTable(const BucketTimes &times, const BenchArgs &args) {
@@ -159,44 +262,49 @@ void printTable(const BucketTimes &times, const BenchArgs &args) {
   if (times.runSeconds > 0)
     fmt::print("a run takes {}, queueing it costs the host {}\n", formatSeconds(times.runSeconds),
                formatSeconds(times.hostSeconds));
+  bool floors = !times.peaks.gpu.empty();
+  if (floors)
+    fmt::print("floor: what bytes or arithmetic take at the rates of an {}, and its share of the time\n", times.peaks.gpu);
   fmt::print("\n");
-  fmt::print("{:>11} {:>7} {:>9} {:>7}  {:<36} {}\n", "time", "share", "GFLOP/s", "GB/s", "op", "where");
-  std::vector<const OpTime *> order;
-  for (const OpTime &op : times.ops)
-    order.push_back(&op);
-  std::sort(order.begin(), order.end(),
-            [](auto *a, auto *b) { return a->seconds != b->seconds ? a->seconds > b->seconds : a < b; });
+  fmt::print("{:>11} {:>7} ", "time", "share");
+  if (floors)
+    fmt::print("{:>11} {:>6} ", "floor", "");
+  fmt::print("{:>9} {:>7}  {:<36} {:>16}  {}\n", "GFLOP/s", "GB/s", "op", "", "where");
+  std::vector<OpTime> order = args.byKernel ? byKernel(times.ops) : times.ops;
+  std::stable_sort(order.begin(), order.end(), [](const OpTime &a, const OpTime &b) { return a.seconds > b.seconds; });
   size_t rows = args.top == 0 ? order.size() : std::min<size_t>(args.top, order.size());
-  auto rate = [](double amount, double seconds) {
-    return amount > 0 && seconds > 0 ? fmt::format("{:.1f}", amount / seconds * 1e-9) : std::string("-");
-  };
-  for (size_t i = 0; i < rows; ++i) {
-    const OpTime &op = *order[i];
-    double share = times.seconds > 0 ? op.seconds / times.seconds * 100 : 0;
-    fmt::print("{:>11} {:>6.1f}% {:>9} {:>7}  {:<36} {}\n", formatSeconds(op.seconds), share,
-               rate(op.flops, op.seconds), rate(op.bytes, op.seconds), op.what, op.where);
-  }
+  for (size_t i = 0; i < rows; ++i)
+    printRow(order[i], times.seconds, floors);
   if (rows < order.size())
-    fmt::print("{:>11} and {} more ops (--top 0 shows all)\n", "", order.size() - rows);
+    fmt::print("{:>11} and {} more {} (--top 0 shows all)\n", "", order.size() - rows, args.byKernel ? "kernels" : "ops");
   fmt::print("\n");
 }
 
-Json toJson(const BucketTimes &times) {
+Json toJson(const OpTime &op, double total) {
+  Json row = {{"op", op.what}, {"where", op.where}, {"seconds", op.seconds},
+              {"share", total > 0 ? op.seconds / total : 0}};
+  if (op.count > 1)
+    row["count"] = op.count;
+  if (op.flops > 0 && op.seconds > 0)
+    row["gflops"] = op.flops / op.seconds * 1e-9;
+  if (op.bytes > 0 && op.seconds > 0)
+    row["gbytes"] = op.bytes / op.seconds * 1e-9;
+  if (op.floor > 0)
+    row["floor_seconds"] = op.floor;
+  return row;
+}
+
+Json toJson(const BucketTimes &times, const BenchArgs &args) {
   Json ops = Json::array();
-  for (const OpTime &op : times.ops) {
-    Json row = {{"op", op.what}, {"where", op.where}, {"seconds", op.seconds},
-                {"share", times.seconds > 0 ? op.seconds / times.seconds : 0}};
-    if (op.flops > 0 && op.seconds > 0)
-      row["gflops"] = op.flops / op.seconds * 1e-9;
-    if (op.bytes > 0 && op.seconds > 0)
-      row["gbytes"] = op.bytes / op.seconds * 1e-9;
-    ops.push_back(std::move(row));
-  }
+  for (const OpTime &op : args.byKernel ? byKernel(times.ops) : times.ops)
+    ops.push_back(toJson(op, times.seconds));
   Json out = {{"bucket", times.bucket}, {"seconds", times.seconds}};
   if (times.runSeconds > 0) {
     out["run_seconds"] = times.runSeconds;
     out["host_seconds"] = times.hostSeconds;
   }
+  if (!times.peaks.gpu.empty())
+    out["floor_of"] = times.peaks.gpu;
   out["ops"] = std::move(ops);
   return out;
 }
@@ -206,7 +314,7 @@ std::vector<BucketTimes> measureAll(const std::shared_ptr<Session> &session, con
   if (!args.inputs.empty()) {
     SafetensorsFile file = SafetensorsFile::open(args.inputs);
     std::vector<TensorRef> inputs = readInputs(file, session->package().manifest());
-    std::string bucket = chooseBucket(session->package(), session->plans(), args.bucket, inputs);
+    std::string bucket = chooseBucket(session->package(), session->plans(), args.bucket, inputs).bucket;
     all.push_back(measure(session, bucket, inputs, args));
     return all;
   }
@@ -225,14 +333,36 @@ std::vector<BucketTimes> measureAll(const std::shared_ptr<Session> &session, con
 
 } // namespace
 
+/// Fills weights that the package has no bytes for: small numbers around 0, the same memory for all of them.
+std::map<DType, std::vector<uint8_t>> makeWeights(Session &session) {
+  std::map<DType, std::vector<uint8_t>> memory;
+  std::vector<TensorRef> tensors;
+  const Manifest &manifest = session.package().manifest();
+  for (const std::string &name : session.missingWeights()) {
+    const ManifestWeight &weight = manifest.weights.at(name);
+    std::vector<uint8_t> &bytes = memory[weight.dtype];
+    bytes.resize(std::max<uint64_t>(bytes.size(), PortDesc{name, weight.dtype, weight.shape}.bytes()));
+    tensors.push_back({name, weight.dtype, weight.shape, {}, nullptr});
+  }
+  for (auto &[dtype, bytes] : memory)
+    fillWithNumbers(dtype, 0.02f, bytes);
+  for (TensorRef &tensor : tensors)
+    tensor.data = memory.at(tensor.dtype).data();
+  session.setWeights(tensors, Ownership::Borrow);
+  return memory;
+}
+
 int benchCommand(const BenchArgs &args) {
   std::shared_ptr<Session> session = openSession(args);
+  std::map<DType, std::vector<uint8_t>> weights; // borrowed by the session
+  if (args.randomWeights)
+    weights = makeWeights(*session);
   std::vector<BucketTimes> all = measureAll(session, args);
   if (args.json) {
     Json out = {{"package", args.package}, {"device", args.device}, {"repeat", args.repeat},
                 {"notes", notesOf(*session)}, {"buckets", Json::array()}};
     for (const BucketTimes &times : all)
-      out["buckets"].push_back(toJson(times));
+      out["buckets"].push_back(toJson(times, args));
     fmt::print("{}\n", jsonText(out, 2));
     return 0;
   }

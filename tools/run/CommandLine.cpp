@@ -17,6 +17,7 @@ constexpr const char *kFooter = R"(Examples:
   ditc-run run model.dita --inputs in.safetensors --outputs out.safetensors
   ditc-run run model.dita --inputs in.safetensors --check reference.safetensors --tolerance 1e-3
   ditc-run bench model.dita --bucket 1024px --repeat 20
+  ditc-run tune model.tune -o tuning.json
   ditc-run cache prune --max-bytes 1000000000
 
 Exit status: 0 done, 1 the input or the environment is at fault or a check failed, 2 wrong usage,
@@ -39,19 +40,55 @@ constexpr const char *kBenchFooter = R"(Examples:
   ditc-run bench model.dita --device cuda
       the time of each op by CUDA events, and of whole runs, one queued behind the other)";
 
-/// Turns "20GB" into a number of bytes, units being powers of 1024. CLI11's own reader takes -1 for 2^64 - 1.
+constexpr const char *kTuneFooter = R"(The bundle is made where there need not be a GPU, by
+  ditc compile model.pt2 --target sm_90a --tuning-bundle model.tune
+and the results are taken into a database there, by
+  ditc tune --merge tuning.json --database mine.json
+Results are written after every kernel: an interrupted run goes on when it is called again.)";
+
+/// Turns "20GB" or "1.5GB" into a number of bytes, units being powers of 1024. CLI11's own reader takes -1 for 2^64 - 1.
 std::string readSize(std::string &text) {
-  uint64_t value = 0;
-  const char *end = text.data() + text.size();
-  auto [stopped, error] = std::from_chars(text.data(), end, value);
-  std::string unit = CLI::detail::to_lower(CLI::detail::trim_copy(std::string(stopped, end)));
+  size_t split = text.find_first_not_of("0123456789.");
+  std::string digits = text.substr(0, split);
+  std::string unit = CLI::detail::to_lower(CLI::detail::trim_copy(split == std::string::npos ? "" : text.substr(split)));
   if (unit.ends_with("b"))
     unit.resize(unit.size() - (unit.ends_with("ib") ? 2 : 1));
   size_t power = unit.empty() ? 0 : std::string_view(" kmgt").find(unit);
-  if (error != std::errc() || power > 4 || value > std::numeric_limits<uint64_t>::max() >> (10 * power))
-    return fmt::format("'{}' is no size; expected a number of bytes such as 5000000000 or 20GB", text);
-  text = std::to_string(value << (10 * power));
+  uint64_t whole = 0;
+  double fraction = 0;
+  const char *end = digits.data() + digits.size();
+  auto [stopped, error] = std::from_chars(digits.data(), end, whole);
+  bool wellFormed = error == std::errc() && power <= 4;
+  if (wellFormed && stopped != end) { // a part of a unit; of bytes there are none
+    auto [rest, fractionError] = std::from_chars(stopped, end, fraction);
+    wellFormed = power > 0 && *stopped == '.' && fractionError == std::errc() && rest == end;
+  }
+  if (!wellFormed || whole >= std::numeric_limits<uint64_t>::max() >> (10 * power))
+    return fmt::format("'{}' is no size; expected a number of bytes such as 5000000000, 1.5GB or 20GB", text);
+  text = std::to_string((whole << (10 * power)) + static_cast<uint64_t>(fraction * static_cast<double>(1ULL << (10 * power))));
   return "";
+}
+
+/// A whole number from `least` on; CLI11's own checks speak of the range of a double.
+CLI::Validator countFrom(unsigned least) {
+  auto check = [least](std::string &text) {
+    unsigned value = 0;
+    auto [stopped, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    bool fits = error == std::errc() && stopped == text.data() + text.size() && value >= least;
+    return fits ? std::string() : fmt::format("'{}' is no count; expected a whole number from {} on", text, least);
+  };
+  return CLI::Validator(check, "COUNT");
+}
+
+/// Not negative, not NaN.
+CLI::Validator tolerance() {
+  auto check = [](std::string &text) {
+    double value = -1;
+    return CLI::detail::lexical_cast(text, value) && value >= 0
+               ? std::string()
+               : fmt::format("'{}' is no tolerance; expected a number that is not negative, such as 1e-3", text);
+  };
+  return CLI::Validator(check, "TOLERANCE");
 }
 
 void addSessionOptions(CLI::App &command, SessionArgs &args) {
@@ -62,7 +99,8 @@ void addSessionOptions(CLI::App &command, SessionArgs &args) {
                      "safetensors file or *.safetensors.index.json whose tensors take the place of the package's "
                      "weights; may be repeated");
   command.add_option("--threads", args.threads, "threads of matrix products on the host; 0: all")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(countFrom(0));
   command.add_option("--memory-budget", args.memoryBudget, "bytes that the package may take on a GPU (such as 20GB); "
                                                            "default: what is free")
       ->transform(CLI::Validator(readSize, "BYTES"));
@@ -80,10 +118,12 @@ void addRun(CLI::App &app, RunArgs &args) {
   command->add_option("--check", args.check, "safetensors file with the expected outputs, in any type");
   command->add_option("--tolerance", args.tolerance, "largest relative L2 error that passes")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(tolerance());
   command->add_option("--repeat", args.repeat, "runs; the median time is printed")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(countFrom(1));
+  command->add_flag("--pad", args.pad,
+                    "run inputs that no bucket has in the smallest bucket that holds them, where the package allows it");
   command->add_flag("--poison", args.poison,
                     "fill scratch and outputs with NaN before each run, which shows reads of memory that no op wrote");
   command->footer(kRunFooter);
@@ -93,9 +133,11 @@ void addBench(CLI::App &app, BenchArgs &args) {
   CLI::App *command = app.add_subcommand("bench", "time every op of a bucket");
   addSessionOptions(*command, args);
   command->add_option("--inputs", args.inputs, "safetensors file with the inputs; made up when not given");
-  command->add_option("--repeat", args.repeat, "measured runs")->capture_default_str()->check(CLI::PositiveNumber);
-  command->add_option("--warmup", args.warmup, "runs before them")->capture_default_str();
-  command->add_option("--top", args.top, "slowest ops to print; 0: all")->capture_default_str();
+  command->add_option("--repeat", args.repeat, "measured runs")->capture_default_str()->check(countFrom(1));
+  command->add_option("--warmup", args.warmup, "runs before them")->capture_default_str()->check(countFrom(0));
+  command->add_option("--top", args.top, "slowest ops to print; 0: all")->capture_default_str()->check(countFrom(0));
+  command->add_flag("--by-kernel", args.byKernel, "one row for all launches of a kernel");
+  command->add_flag("--random-weights", args.randomWeights, "make up weights that the package has no bytes for");
   command->footer(kBenchFooter);
 }
 
@@ -124,6 +166,34 @@ void addCache(CLI::App &app, CacheArgs &args) {
   add("clear", "remove all entries", CacheAction::Clear);
 }
 
+void addTune(CLI::App &app, TuneArgs &args) {
+  CLI::App *command = app.add_subcommand("tune", "measure the kernels of a tuning bundle on this GPU");
+  command->add_option("bundle", args.bundle, "the bundle that `ditc compile --tuning-bundle` wrote")->required();
+  command->add_option("-o,--output", args.output, "file for the results; kernels that it has are not measured again")
+      ->capture_default_str();
+  command->add_option("--device", args.device, "GPU: cuda or cuda:N")->capture_default_str();
+  command->add_option("--rounds", args.rounds, "bursts of each candidate, in turns; the median counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--steady", args.steady, "seconds that each of the best runs before it is timed, so that the GPU is "
+                                               "at its power limit; 0: bursts only")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 60.0));
+  command->add_option("--finalists", args.finalists, "how many of the best are timed that way")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  command->add_option("--budget", args.budget, "seconds after which no further kernel is begun; 0: none")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--memory-budget", args.memoryBudget, "bytes of GPU memory that may be taken (such as 20GB); "
+                                                            "default: what is free")
+      ->transform(CLI::Validator(readSize, "BYTES"));
+  command->add_flag("--again", args.again, "measure kernels that the results have already");
+  command->add_flag("--no-library", args.noLibrary, "do not time cuBLASLt");
+  command->add_flag("--json", args.json, "print the results as JSON");
+  command->footer(kTuneFooter);
+}
+
 void addCompletion(CLI::App &app, std::string &shell) {
   app.add_subcommand("completion", "print a script that completes commands and options in a shell")
       ->add_option("shell", shell, "bash, zsh or fish")
@@ -139,6 +209,7 @@ void addCommands(CLI::App &app, CommandLine &line) {
   addRun(app, line.run);
   addBench(app, line.bench);
   addInfo(app, line.info);
+  addTune(app, line.tune);
   addCache(app, line.cache);
   addCompletion(app, line.shell);
 }

@@ -39,6 +39,7 @@ struct RunArgs : SessionArgs {
   double tolerance = 1e-3;
   unsigned repeat = 1;
   bool poison = false;
+  bool pad = false; ///< to the next larger bucket, by the package's rules
 };
 
 struct BenchArgs : SessionArgs {
@@ -46,6 +47,8 @@ struct BenchArgs : SessionArgs {
   unsigned repeat = 10;
   unsigned warmup = 1;
   unsigned top = 30; ///< rows to print; 0: all
+  bool byKernel = false; ///< one row for all launches of a kernel
+  bool randomWeights = false; ///< for those without bytes
 };
 
 struct InfoArgs {
@@ -63,12 +66,27 @@ struct CacheArgs {
   bool json = false;
 };
 
+struct TuneArgs {
+  std::string bundle;
+  std::string output = "tuning.json";
+  std::string device = "cuda";
+  unsigned rounds = 7;
+  double steady = 0.25; ///< seconds
+  unsigned finalists = 8;
+  double budget = 0; ///< seconds; 0: as long as it takes
+  uint64_t memoryBudget = 0;
+  bool again = false;
+  bool noLibrary = false;
+  bool json = false;
+};
+
 /// All that a command line of ditc-run can say.
 struct CommandLine {
   RunArgs run;
   BenchArgs bench;
   InfoArgs info;
   CacheArgs cache;
+  TuneArgs tune;
   std::string shell; ///< of `completion`
 };
 /// Declares the subcommands, which write into `line`.
@@ -78,6 +96,7 @@ int runCommand(const RunArgs &args);
 int benchCommand(const BenchArgs &args);
 int infoCommand(const InfoArgs &args);
 int cacheCommand(const CacheArgs &args);
+int tuneCommand(const TuneArgs &args);
 
 //===-- shared pieces ---------------------------------------------------------------------------------===//
 

@@ -57,6 +57,20 @@ void printBucket(const Package &package, const ManifestBucket &bucket) {
   }
 }
 
+void printPadding(const Manifest &manifest) {
+  for (const PaddingRule &rule : manifest.padding) {
+    std::vector<std::string> inputs, outputs;
+    for (const PaddedInput &input : rule.inputs)
+      inputs.push_back(fmt::format("{} with {}", input.name, input.value ? fmt::format("{}", *input.value) : "rows"));
+    for (const CroppedOutput &output : rule.outputs)
+      outputs.push_back(output.name);
+    fmt::print("padding   {} of a bucket may be smaller: {}{}{}\n", rule.symbol, fmt::join(inputs, ", "),
+               outputs.empty() ? "" : "; crops ", fmt::join(outputs, ", "));
+  }
+  for (const auto &[symbol, reason] : manifest.notPadded)
+    fmt::print("padding   {} not: {}\n", symbol, reason);
+}
+
 void printText(const Package &package, const InfoArgs &args) {
   const Manifest &manifest = package.manifest();
   WeightSum sum = sumOf(manifest);
@@ -72,6 +86,7 @@ void printText(const Package &package, const InfoArgs &args) {
     fmt::print("pinned    {}\n", name);
   for (const ManifestBucket &bucket : manifest.buckets)
     printBucket(package, bucket);
+  printPadding(manifest);
   if (args.verify)
     fmt::print("verified  all {} members have the hashes of the manifest\n", package.members().size());
   for (const auto &[name, weight] : manifest.weights)

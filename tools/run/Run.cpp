@@ -75,18 +75,18 @@ std::string toText(const Checked &checked, double tolerance) {
 
 struct Outcome {
   std::string bucket;
+  std::vector<PortDesc> ports; ///< outputs, without padding
   std::vector<double> seconds; ///< of each run
   std::vector<Checked> checks;
   bool passed = true;
 };
 
 void print(const RunArgs &args, const Session &session, const Outcome &outcome) {
-  const Plan &plan = session.plans().at(outcome.bucket);
   std::vector<std::string> notes = notesOf(session);
   if (args.json) {
     Json out = {{"package", args.package}, {"bucket", outcome.bucket}, {"device", args.device},
                 {"seconds", outcome.seconds}, {"notes", notes}, {"outputs", Json::array()}};
-    for (const PortDesc &port : plan.outputs)
+    for (const PortDesc &port : outcome.ports)
       out["outputs"].push_back({{"name", port.name}, {"dtype", nameOf(port.dtype)}, {"shape", port.shape}});
     if (!args.check.empty()) {
       out["check"] = {{"reference", args.check}, {"tolerance", args.tolerance}, {"passed", outcome.passed}};
@@ -99,7 +99,7 @@ void print(const RunArgs &args, const Session &session, const Outcome &outcome) 
   for (const std::string &note : notes)
     fmt::print(stderr, "ditc-run: note: {}\n", note);
   fmt::print("bucket   {} on {}\n", outcome.bucket, args.device);
-  for (const PortDesc &port : plan.outputs)
+  for (const PortDesc &port : outcome.ports)
     fmt::print("output   {:<24} {}\n", port.name, describe(port.dtype, port.shape));
   fmt::print("time     {}{}\n", formatSeconds(medianOf(outcome.seconds)),
              outcome.seconds.size() > 1 ? fmt::format(" (median of {})", outcome.seconds.size()) : "");
@@ -114,12 +114,17 @@ int runCommand(const RunArgs &args) {
   SafetensorsFile file = SafetensorsFile::open(args.inputs);
   std::vector<TensorRef> inputs = readInputs(file, session->package().manifest());
   Outcome outcome;
-  outcome.bucket = chooseBucket(session->package(), session->plans(), args.bucket, inputs);
+  if (args.pad)
+    needPadding(session->package());
+  BucketChoice choice = chooseBucket(session->package(), session->plans(), args.bucket, inputs,
+                                     args.pad ? Padding::Allowed : Padding::No);
+  outcome.bucket = choice.bucket;
+  outcome.ports = outputPorts(session->package().manifest(), session->plans().at(choice.bucket), choice.sizes);
   session->bind(outcome.bucket); // so that the first time does not count loading
-  std::map<std::string, HostTensor> outputs = allocate(session->plans().at(outcome.bucket).outputs);
+  std::map<std::string, HostTensor> outputs = allocate(outcome.ports);
   std::vector<TensorRef> outputRefs = refsTo(outputs);
   Context context(session);
-  RunRequest request{outcome.bucket, inputs, outputRefs, false, args.poison};
+  RunRequest request{outcome.bucket, inputs, outputRefs, false, args.poison, nullptr, args.pad};
   for (unsigned i = 0; i < args.repeat; ++i) {
     auto start = std::chrono::steady_clock::now();
     context.run(request);

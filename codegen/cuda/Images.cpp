@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/Images.h"
+
+#include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/Templates.h"
+#include "runtime/Hash.h"
+
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <fmt/format.h>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+namespace ditc {
+
+namespace {
+
+int numberBefore(const std::string &log, const char *what) {
+  std::smatch match;
+  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : 0;
+}
+
+/// An image with its resources, as the cache keeps it.
+std::vector<uint8_t> packImage(const CudaKernel &kernel) {
+  int numbers[3] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes};
+  std::vector<uint8_t> bytes(sizeof numbers);
+  std::memcpy(bytes.data(), numbers, sizeof numbers);
+  bytes.insert(bytes.end(), kernel.image.begin(), kernel.image.end());
+  return bytes;
+}
+
+bool unpackImage(const std::vector<uint8_t> &bytes, CudaKernel &kernel) {
+  int numbers[3];
+  if (bytes.size() <= sizeof numbers)
+    return false;
+  std::memcpy(numbers, bytes.data(), sizeof numbers);
+  kernel.registers = numbers[0], kernel.sharedBytes = numbers[1], kernel.spillBytes = numbers[2];
+  kernel.image.assign(bytes.begin() + sizeof numbers, bytes.end());
+  return true;
+}
+
+void compileJob(ImageJob &job, const CudaArch &arch, const CudaOptions &options) {
+  CudaKernel &kernel = job.kernel;
+  if (options.load)
+    if (std::optional<std::vector<uint8_t>> cached = options.load(job.key); cached && unpackImage(*cached, kernel))
+      return;
+  std::vector<std::string> flags;
+  if (!arch.isPortable())
+    flags.push_back("--ptxas-options=-v");
+  CudaBinary binary = Nvrtc::get().compile({kernel.name + ".cu", kernel.source, job.headers, arch.name, flags});
+  kernel.image = std::move(binary.image);
+  kernel.registers = numberBefore(binary.log, "registers");
+  kernel.sharedBytes = numberBefore(binary.log, "bytes smem");
+  kernel.spillBytes = numberBefore(binary.log, "bytes spill stores");
+  if (options.store)
+    options.store(job.key, packImage(kernel));
+}
+
+} // namespace
+
+std::string nvrtcVersion() {
+  if (!Nvrtc::available())
+    return "";
+  auto [major, minor] = Nvrtc::get().version();
+  return fmt::format("{}.{}", major, minor);
+}
+
+/// Code of an NVRTC runs on every driver of its major version that knows the architecture; PTX wants a driver as new as its
+/// NVRTC.
+int lowestDriverOf(const CudaArch &arch) {
+  auto [major, minor] = Nvrtc::available() ? Nvrtc::get().version() : std::pair(0, 0);
+  int known = arch.number >= 120 ? 12080 : arch.number >= 100 ? 12070 : 12000;
+  return std::max(known, 1000 * major + (arch.isPortable() && minor < 10 ? 10 * minor : 0));
+}
+
+ImageJob makeImageJob(CudaKernel kernel, const std::string &banner, const std::string &unit, const CudaArch &arch) {
+  ImageJob job{std::move(kernel), "", templatesIncludedBy(unit)};
+  job.kernel.source = banner + unit;
+  std::string text = fmt::format("cuda image\n{}\n{}\n{}\n", arch.name, nvrtcVersion(), unit);
+  for (const auto &[header, content] : job.headers)
+    text += header + "\n" + content;
+  job.key = hashHex(text);
+  return job;
+}
+
+void compileImages(std::vector<ImageJob> &jobs, const CudaArch &arch, const CudaOptions &options) {
+  std::atomic<size_t> next = 0;
+  size_t done = 0;
+  std::mutex mutex; // guards done, failure and the caller's progress
+  std::exception_ptr failure;
+  auto work = [&] {
+    for (size_t i; (i = next++) < jobs.size();) {
+      try {
+        compileJob(jobs[i], arch, options);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        failure = failure ? failure : std::current_exception();
+        next = jobs.size();
+      }
+      std::lock_guard lock(mutex);
+      ++done;
+      if (options.progress)
+        options.progress(done, jobs.size());
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (size_t i = 0; i < std::min<size_t>(jobs.size(), std::max(1u, std::thread::hardware_concurrency())); ++i)
+    threads.emplace_back(work);
+  threads.clear();
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+} // namespace ditc

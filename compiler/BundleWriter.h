@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tuning bundle of a compilation: all candidates for each of its gemm kernels, compiled. See runtime/tuning/Bundle.h.
+#pragma once
+
+#include "codegen/cuda/CudaTarget.h"
+
+#include <map>
+
+namespace ditc {
+
+struct BundleSummary {
+  size_t kernels = 0, candidates = 0, images = 0;
+  std::vector<std::string> notes; ///< candidates that were left out
+};
+
+/// `launches`: how often plans launch each kernel of `module`, by name. `most`: candidates of a kernel. Kernels that a
+/// database could not tell apart are one. Throws Error (Input) when the file cannot be written.
+mlir::FailureOr<BundleSummary> writeTuningBundle(mlir::ModuleOp module, const std::map<std::string, uint32_t> &launches, const CudaArch &arch, const CudaOptions &options,
+                                                 size_t most, const std::string &producer, const std::string &path);
+
+} // namespace ditc
