@@ -4,8 +4,11 @@
 #include "compiler/Compile.h"
 
 #include "codegen/cuda/CudaTarget.h"
+#include "codegen/cuda/Images.h"
+#include "codegen/cuda/tuning/TunedTiles.h"
 #include "codegen/host/HostTarget.h"
 #include "codegen/host/Machine.h"
+#include "compiler/BundleWriter.h"
 #include "compiler/CorePackage.h"
 #include "compiler/Dump.h"
 #include "compiler/Pipeline.h"
@@ -14,6 +17,7 @@
 #include "compiler/WeightSource.h"
 #include "compiler/import/Buckets.h"
 #include "compiler/import/Importer.h"
+#include "compiler/padding/Padding.h"
 #include "compiler/report/FailIf.h"
 #include "compiler/report/Report.h"
 #include "passes/Passes.h"
@@ -51,7 +55,8 @@ class DiagnosticText {
 public:
   DiagnosticText(MLIRContext &context, std::vector<std::string> &warnings)
       : handler(&context, [this, &warnings](Diagnostic &diagnostic) {
-          std::string line = fmt::format("{}: {}", describeLocation(diagnostic.getLocation()), diagnostic.str());
+          std::string place = describeLocation(diagnostic.getLocation());
+          std::string line = fmt::format("{}{}{}", place, place.empty() ? "" : ": ", diagnostic.str());
           if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
             text += line + "\n";
           else if (diagnostic.getSeverity() == DiagnosticSeverity::Warning)
@@ -80,6 +85,11 @@ public:
       result.ir = irAtStop();
       return std::move(result);
     }
+    readTuning();
+    if (!options.tuningBundle.empty()) {
+      writeBundle();
+      return std::move(result);
+    }
     WeightSource weights = readWeights();
     CorePackage core = loadOrCompile();
     readReport(core);
@@ -105,6 +115,9 @@ private:
     }
     checkBucketNames();
     pinned = readPins();
+    if (!options.padding.empty() && models.size() > 1)
+      fail("--pad is for one export with symbolic sizes; {} exports of fixed sizes have none", models.size());
+    paddingClaims = parsePaddingClaims(models.front().program, options.padding);
   }
 
   /// A static export among several is one bucket, named by the user or after its file.
@@ -150,11 +163,26 @@ private:
     return weights;
   }
 
+  /// Measured tiles: the shipped database, then the user's in the order given.
+  void readTuning() {
+    if (!options.useTuning)
+      return;
+    tuning = shippedTuning();
+    for (const std::string &path : options.tuning) {
+      std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+      tuning.overrideBy(tuning::Database::parse(std::string_view(reinterpret_cast<const char *>(file->bytes().data()), file->bytes().size()), path));
+    }
+  }
+
   //===-- Compile ---------------------------------------------------------------------------------===//
 
-  std::string cacheKey() const {
+  /// For the NVRTC of that version; with none, for whichever made the latest package of the kind.
+  std::string cacheKey(const std::string &nvrtc) const {
     // The program itself is part of the key: another build may emit other code under the same version.
     std::string text = fmt::format("{}\n{}\n{}\n", kVersion, hashHex(MappedFile::open("/proc/self/exe")->bytes()), options.digest());
+    text += fmt::format("nvrtc {}\n", nvrtc);
+    if (!options.tuning.empty()) // the shipped database is part of the program
+      text += tuning.write();
     for (const Model &model : models)
       text += model.archive.contentHash() + "\n";
     for (const auto &[name, tensor] : pinned)
@@ -166,18 +194,31 @@ private:
     return hashHex(text);
   }
 
+  /// A folder that cannot be written is told of once, whatever could not be stored there.
+  void takeWarnings(Cache &cache) {
+    auto isStore = [](const std::string &warning) { return warning.find("not cached: ") != std::string::npos; };
+    for (std::string &warning : cache.takeWarnings())
+      if (!isStore(warning) || llvm::none_of(result.warnings, isStore))
+        result.warnings.push_back(std::move(warning));
+  }
+
   CorePackage loadOrCompile() {
     if (!options.useCache || !options.dumpDirectory.empty())
       return compileCore();
     Cache cache;
-    std::string key = cacheKey();
-    std::optional<std::vector<uint8_t>> cached = cache.load(key);
+    bool hasCuda = llvm::any_of(options.targets, [](const std::string &target) { return parseCudaArch(target).has_value(); });
+    std::string nvrtc = hasCuda ? nvrtcVersion() : "";
+    std::optional<std::vector<uint8_t>> cached = cache.load(cacheKey(nvrtc));
+    if (cached && hasCuda && nvrtc.empty()) // a copied cache on a machine without NVRTC: the entry is another one's key
+      cached = cache.load(std::string(cached->begin(), cached->end()));
     result.fromCache = cached.has_value();
     CorePackage core = cached ? CorePackage::parse(*cached) : compileCore();
-    if (!cached)
-      cache.store(key, core.serialise());
-    for (std::string &warning : cache.takeWarnings())
-      result.warnings.push_back(std::move(warning));
+    if (!cached) {
+      cache.store(cacheKey(nvrtc), core.serialise());
+      if (!nvrtc.empty())
+        cache.store(cacheKey(""), llvm::arrayRefFromStringRef(cacheKey(nvrtc)));
+    }
+    takeWarnings(cache);
     return core;
   }
 
@@ -189,6 +230,8 @@ private:
     ImportOptions importOptions{.bucket = bucket.name, .symbols = bucket.symbols, .pinned = pinned};
     DiagnosticText diagnostics(context, result.warnings);
     OwningOpRef<ModuleOp> module = importProgram(context, model.program, model.archive, importOptions);
+    if (models.size() == 1 && !options.stopAfter)
+      paddingProofs.push_back(decidePadding(*module, model.program, model.archive, importOptions, paddingClaims));
     markInvariantInputs(*module);
     progress.step("compile bucket " + bucket.name);
     if (failed(runPipeline(*module, options, dumpFolder(bucket), observe)))
@@ -318,33 +361,49 @@ private:
     FailureOr<HostObject> object = emitHost(kernels, hostOptions);
     if (failed(object))
       throw Error(ErrorKind::Input, diagnostics.text.empty() ? "the host target failed" : diagnostics.text.substr(0, diagnostics.text.size() - 1));
-    core.manifest.targets.push_back({.name = "host", .object = "host/kernels.so", .triple = object->triple, .cpu = object->cpu});
+    core.manifest.targets.push_back({.name = "host", .object = "host/kernels.so", .triple = object->triple, .cpu = object->cpu, .instructionSets = object->instructionSets});
     core.add("host/kernels.so", object->sharedObject);
     if (!options.dumpDirectory.empty())
       dumpKernels(kernels, options.dumpDirectory, hostOptions);
+  }
+
+  /// With the persistent cache, unless that is off.
+  CudaOptions cudaOptions(std::optional<Cache> &cache) const {
+    CudaOptions cuda{.load = {}, .store = {}, .progress = [this](size_t done, size_t total) { progress.part(done, total); }, .tuning = &tuning, .tuningGpu = options.tuningGpu};
+    if (options.useCache) {
+      cache.emplace();
+      cuda.load = [&](const std::string &key) { return cache->load(key); };
+      cuda.store = [&](const std::string &key, std::span<const uint8_t> bytes) { cache->store(key, bytes); };
+    }
+    return cuda;
+  }
+
+  static nlohmann::json describeTiles(const ChosenTiles &chosen) {
+    nlohmann::json tiles = {{"key", chosen.key.text()}, {"text", tuning::textOf(chosen.tiles)}, {"fields", chosen.tiles}, {"from", chosen.gpu.empty() ? "model" : "measured"}};
+    if (!chosen.gpu.empty())
+      tiles["gpu"] = chosen.gpu;
+    if (!chosen.note.empty())
+      tiles["note"] = chosen.note;
+    return tiles;
   }
 
   void emitCudaKernels(const std::string &target, const CudaArch &arch, ModuleOp kernels, CorePackage &core, Report &report) {
     progress.step("emit kernels for " + target);
     DiagnosticText diagnostics(context, result.warnings);
     std::optional<Cache> cache;
-    CudaOptions cudaOptions;
-    if (options.useCache) {
-      cache.emplace();
-      cudaOptions.load = [&](const std::string &key) { return cache->load(key); };
-      cudaOptions.store = [&](const std::string &key, std::span<const uint8_t> bytes) { cache->store(key, bytes); };
-    }
-    FailureOr<CudaObject> object = emitCuda(kernels, arch, cudaOptions);
+    FailureOr<CudaObject> object = emitCuda(kernels, arch, cudaOptions(cache));
     if (failed(object))
       throw Error(ErrorKind::Input, diagnostics.text.empty() ? fmt::format("target '{}' failed", target) : diagnostics.text.substr(0, diagnostics.text.size() - 1));
     std::string file = target + "/kernels.json";
-    core.manifest.targets.push_back({.name = target, .object = file, .triple = "", .cpu = ""});
+    core.manifest.targets.push_back({.name = target, .object = file, .triple = "", .cpu = "", .instructionSets = {}});
     nlohmann::json resources = nlohmann::json::array();
     for (auto [image, kernel] : llvm::zip(object->file.kernels, object->kernels)) {
       core.add(image.image, kernel.image);
       core.add(fmt::format("{}/{}.cu", arch.name, kernel.name), kernel.source);
       resources.push_back({{"name", kernel.name}, {"family", kernel.family}, {"registers", kernel.registers}, {"shared_bytes", kernel.sharedBytes + image.launch.sharedBytes},
                            {"spill_bytes", kernel.spillBytes}, {"threads", image.launch.threads}, {"grid", image.launch.grid}, {"source", fmt::format("{}/{}.cu", arch.name, kernel.name)}});
+      if (kernel.tiles)
+        resources.back()["tiles"] = describeTiles(*kernel.tiles);
       if (kernel.spillBytes > 0)
         result.warnings.push_back(fmt::format("kernel {} of {} spills {} bytes of registers", kernel.name, target, kernel.spillBytes));
     }
@@ -353,8 +412,43 @@ private:
     if (!options.dumpDirectory.empty())
       dumpCudaKernels(*object, kernels, options.dumpDirectory + "/" + target);
     if (cache)
-      for (std::string &warning : cache->takeWarnings())
-        result.warnings.push_back(std::move(warning));
+      takeWarnings(*cache);
+  }
+
+  //===-- Tuning ----------------------------------------------------------------------------------===//
+
+  /// All gemm kernels of all buckets. The models need not be of one kind: nothing is run.
+  void writeBundle() {
+    if (options.targets.size() != 1 || !parseCudaArch(options.targets.front()))
+      throw Error(ErrorKind::Usage, fmt::format("--tuning-bundle is for one GPU target, as in --target sm_90a; --target says {}", fmt::join(options.targets, ", ")));
+    const std::string &target = options.targets.front();
+    OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
+    std::map<std::string, uint32_t> launches;
+    for (const Model &model : models)
+      for (const Bucket &bucket : model.buckets) {
+        OwningOpRef<ModuleOp> module = planBucket(*compileBucket(model, bucket), bucket, target);
+        Plan plan = writePlanProgram(*module->getOps<plan::ProgramOp>().begin(), [](std::span<const uint8_t> bytes) { return "constants/" + hashHex(bytes); });
+        for (const PlanOp &op : plan.step)
+          if (const auto *launch = std::get_if<LaunchOp>(&op.body))
+            ++launches[plan.kernels[launch->kernel]];
+        takeKernels(*module, *kernels);
+      }
+    compileCandidates(*kernels, launches, target);
+    progress.done();
+  }
+
+  void compileCandidates(ModuleOp kernels, const std::map<std::string, uint32_t> &launches, const std::string &target) {
+    progress.step("compile candidates for " + target);
+    DiagnosticText diagnostics(context, result.warnings);
+    std::optional<Cache> cache;
+    FailureOr<BundleSummary> summary = writeTuningBundle(kernels, launches, *parseCudaArch(target), cudaOptions(cache), options.tuningCandidates, fmt::format("ditc {}", kVersion), options.tuningBundle);
+    if (failed(summary))
+      throw Error(ErrorKind::Input, diagnostics.text.empty() ? fmt::format("target '{}' failed", target) : diagnostics.text.substr(0, diagnostics.text.size() - 1));
+    result.path = options.tuningBundle;
+    result.notes = std::move(summary->notes);
+    result.summary = fmt::format("{} kernels, {} candidates in {} images", summary->kernels, summary->candidates, summary->images);
+    if (cache)
+      takeWarnings(*cache);
   }
 
   //===-- Describe --------------------------------------------------------------------------------===//
@@ -431,6 +525,7 @@ private:
     }
     for (const auto &[name, tensor] : pinned)
       manifest.pinned.push_back(name);
+    describePadding(paddingProofs, manifest);
   }
 
   static ConstantValue constantValue(const Argument &argument) {
@@ -470,6 +565,9 @@ private:
   MLIRContext context;
   std::vector<Model> models;
   std::map<std::string, HostTensor> pinned;
+  PaddingClaims paddingClaims;
+  std::vector<std::map<std::string, PaddingProof>> paddingProofs; ///< by bucket
+  tuning::Database tuning; ///< measured tiles
   CompileResult result;
 };
 

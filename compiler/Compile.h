@@ -14,12 +14,13 @@
 namespace ditc {
 
 struct CompileResult {
-  std::string path;                  ///< the package, or empty with --stop-after
+  std::string path;                  ///< the package or the tuning bundle, or empty with --stop-after
   std::string ir;                    ///< the IR at --stop-after
   bool fromCache = false;
   std::vector<std::string> warnings;
   std::vector<std::string> notes;    ///< for those who look closer: assumptions of the export that do not hold
   nlohmann::json report;             ///< report.json of the package
+  std::string summary;               ///< of a tuning bundle: what is in it
 };
 
 /// Compiles every model of `options` for every bucket and target. Nothing is left at `options.output` when

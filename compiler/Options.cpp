@@ -10,8 +10,8 @@ std::string CompileOptions::digest() const {
   std::string models;
   for (const ModelPath &model : this->models)
     models += model.bucket + ";";
-  return fmt::format("models={} buckets={} targets={} cpu={} numerics={} invariant={}", models, fmt::join(buckets, ";"), fmt::join(targets, ","), hostCpu,
-                     static_cast<int>(numerics), fmt::join(invariant, ","));
+  return fmt::format("models={} buckets={} targets={} cpu={} numerics={} invariant={} padding={} tuning={} {}", models, fmt::join(buckets, ";"), fmt::join(targets, ","), hostCpu,
+                     static_cast<int>(numerics), fmt::join(invariant, ","), fmt::join(padding, ","), useTuning, tuningGpu);
 }
 
 std::optional<Phase> parsePhase(const std::string &name) {

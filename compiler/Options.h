@@ -37,6 +37,7 @@ struct CompileOptions {
   std::vector<std::string> weights;        ///< safetensors files, or an index of shards
   std::map<std::string, std::string> pins; ///< user input -> safetensors file with its value
   std::vector<std::string> invariant;      ///< inputs that are the same in every denoising step, beside positions
+  std::vector<std::string> padding;        ///< SYMBOL=batch, SYMBOL=mask:INPUT: what must be shown of a symbol
   std::vector<std::string> targets = {"host"};
   std::string hostCpu;                     ///< LLVM's CPU name; empty: x86-64-v3, or generic elsewhere
   Numerics numerics = Numerics::Fast;
@@ -46,6 +47,11 @@ struct CompileOptions {
   std::string dumpDirectory;               ///< IR after every pass, and one folder per kernel; empty: none
   bool useCache = true;
   std::vector<std::string> failIf;         ///< conditions on the report's totals under which no package is written
+  std::vector<std::string> tuning;         ///< databases of measured tiles that go before the shipped one
+  bool useTuning = true;                   ///< else tiles are the analytic model's
+  std::string tuningGpu;                   ///< whose measurements are used; empty: the latest
+  std::string tuningBundle;                ///< bundle to write for `ditc-run tune` instead of a package; empty: none
+  unsigned tuningCandidates = 16;          ///< of each kernel in it
 
   /// Text that differs when two compilations of one model may differ in their result (weights apart).
   std::string digest() const;

@@ -3,6 +3,7 @@
 
 #include "dialects/Locations.h"
 #include "dialects/dit/Dit.h"
+#include "dialects/fusion/Cost.h"
 #include "dialects/reference/Evaluate.h"
 #include "runtime/Error.h"
 
@@ -91,7 +92,11 @@ private:
       PlanOp entry;
       entry.where = describeLocation(op.getLoc());
       llvm::TypeSwitch<Operation *>(&op)
-          .Case([&](plan::LaunchOp launch) { entry.body = writeLaunch(launch); })
+          .Case([&](plan::LaunchOp launch) {
+            entry.body = writeLaunch(launch);
+            if (auto work = launch->getAttrOfType<DenseF64ArrayAttr>(kWorkAttr))
+              entry.work = {work[0], work[1], work[2]};
+          })
           .Case([&](plan::GemmOp gemm) { entry.body = writeGemm(gemm); })
           .Case([&](plan::CopyOp copy) {
             MemRefType type = typeOf(copy.getSource());

@@ -16,6 +16,13 @@ void Progress::step(const std::string &what) {
     fmt::print(stderr, "\r\033[K{} ...", what);
 }
 
+void Progress::part(size_t done, size_t total) {
+  if (!terminal || done == 0)
+    return;
+  double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  fmt::print(stderr, "\r\033[K{} ... {} of {}, about {:.0f} s left", current, done, total, seconds / static_cast<double>(done) * static_cast<double>(total - done));
+}
+
 void Progress::done() {
   if (current.empty())
     return;

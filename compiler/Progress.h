@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 
 namespace ditc {
@@ -16,6 +17,8 @@ public:
 
   /// Ends the running step and starts the next one.
   void step(const std::string &what);
+  /// So much of the running step is done: on a terminal with the time that is left.
+  void part(size_t done, size_t total);
   /// Ends the running step.
   void done();
 

@@ -24,6 +24,7 @@ static_assert(static_cast<int>(DType::f64) == DITC_F64 && static_cast<int>(DType
 /// What to do with shapes that no bucket has. Set before runs, read by them.
 struct BucketPolicy {
   std::mutex mutex;
+  bool pad = false;
   ditc_fallback fallback = nullptr; ///< null: an error
   void *user = nullptr;
 };
@@ -133,6 +134,13 @@ ditc_status portInfo(const ditc_package *package, const char *bucket, size_t ind
     *out = {port.name.c_str(), static_cast<ditc_dtype>(port.dtype), static_cast<int32_t>(port.shape.size()),
             port.shape.data()};
   });
+}
+
+/// By the package's policy.
+BucketChoice choiceOf(const ditc_package &package, const char *bucket, std::span<const TensorRef> inputs) {
+  std::lock_guard lock(package.policy->mutex);
+  return chooseBucket(package.session->package(), package.session->plans(), bucket ? bucket : "", inputs,
+                      package.policy->pad ? Padding::Allowed : Padding::No);
 }
 
 /// The fields that the caller's version of the struct has.
@@ -276,15 +284,14 @@ ditc_status ditc_memory(const ditc_package *package, ditc_memory_info *out) {
 ditc_status ditc_set_bucket_policy(ditc_package *package, ditc_bucket_policy policy, ditc_fallback fallback, void *user) {
   return guarded([&] {
     need(package, "ditc_set_bucket_policy", "package");
-    if (policy == DITC_BUCKET_NEAREST)
-      fail("'{}' was not compiled with masks for padding, so inputs cannot be padded to a larger bucket without changing "
-           "results; use the exact policy or a fallback, or compile a bucket for these shapes",
-           package->session->package().path());
-    if (policy != DITC_BUCKET_EXACT && policy != DITC_BUCKET_FALLBACK)
+    if (policy < DITC_BUCKET_EXACT || policy > DITC_BUCKET_FALLBACK)
       misuse("ditc_set_bucket_policy: {} is no policy", static_cast<int>(policy));
+    if (policy == DITC_BUCKET_NEAREST)
+      needPadding(package->session->package());
     if (policy == DITC_BUCKET_FALLBACK && !fallback)
       misuse("ditc_set_bucket_policy: the fallback policy needs a callback");
     std::lock_guard lock(package->policy->mutex);
+    package->policy->pad = policy == DITC_BUCKET_NEAREST;
     package->policy->fallback = policy == DITC_BUCKET_FALLBACK ? fallback : nullptr;
     package->policy->user = user;
   });
@@ -306,10 +313,25 @@ ditc_status ditc_choose_bucket(const ditc_package *package, const ditc_tensor *i
   return guarded([&] {
     need(package, "ditc_choose_bucket", "package");
     need(out, "ditc_choose_bucket", "out");
-    const Session &session = *package->session;
     std::vector<TensorRef> tensors = convert(inputs, count, "ditc_choose_bucket", "inputs");
-    std::string name = chooseBucket(session.package(), session.plans(), "", tensors);
-    *out = session.package().manifest().findBucket(name)->name.c_str();
+    BucketChoice choice = choiceOf(*package, nullptr, tensors);
+    *out = package->session->package().manifest().findBucket(choice.bucket)->name.c_str();
+  });
+}
+
+ditc_status ditc_output_shape(const ditc_package *package, const char *bucket, const ditc_tensor *inputs, size_t count,
+                              size_t index, int64_t *shape) {
+  return guarded([&] {
+    need(package, "ditc_output_shape", "package");
+    need(shape, "ditc_output_shape", "shape");
+    std::vector<TensorRef> tensors = convert(inputs, count, "ditc_output_shape", "inputs");
+    BucketChoice choice = choiceOf(*package, bucket, tensors);
+    const Session &session = *package->session;
+    std::vector<PortDesc> ports =
+        outputPorts(session.package().manifest(), session.plans().at(choice.bucket), choice.sizes);
+    if (index >= ports.size())
+      misuse("ditc_output_shape: index {} of {}", index, ports.size());
+    std::copy(ports[index].shape.begin(), ports[index].shape.end(), shape);
   });
 }
 
@@ -338,7 +360,7 @@ struct RunCall {
 };
 
 /// Runs the call in the package; false when its shapes are for the fallback.
-bool runInPackage(const RunCall &call, bool mayFallBack) {
+bool runInPackage(const RunCall &call, bool pad, bool mayFallBack) {
   need(call.context, call.function, "context");
   std::vector<TensorRef> in = convert(call.inputs, call.inputCount, call.function, "inputs");
   std::vector<TensorRef> out = convert(call.outputs, call.outputCount, call.function, "outputs");
@@ -349,6 +371,7 @@ bool runInPackage(const RunCall &call, bool mayFallBack) {
   request.bucket = call.bucket ? call.bucket : "";
   request.inputs = in;
   request.outputs = out;
+  request.pad = pad;
   request.stream = call.stream;
   call.context->context.run(request);
   return true;
@@ -357,13 +380,15 @@ bool runInPackage(const RunCall &call, bool mayFallBack) {
 ditc_status runCall(const RunCall &call, void *callersStream) {
   ditc_fallback fallback = nullptr;
   void *user = nullptr;
+  bool pad = false;
   if (call.context) {
     std::lock_guard lock(call.context->policy->mutex);
     fallback = call.context->policy->fallback;
     user = call.context->policy->user;
+    pad = call.context->policy->pad;
   }
   bool ran = false;
-  ditc_status status = guarded([&] { ran = runInPackage(call, fallback != nullptr); });
+  ditc_status status = guarded([&] { ran = runInPackage(call, pad, fallback != nullptr); });
   if (status != DITC_OK || ran)
     return status;
   return fallback(user, call.inputs, call.inputCount, call.outputs, call.outputCount, callersStream);

@@ -147,6 +147,12 @@ void Cache::warn(std::string text) {
 
 std::vector<std::string> Cache::takeWarnings() {
   std::lock_guard lock(mutex);
+  // A folder that cannot be written fails every result in the same way: one warning for all.
+  if (notStored > 0)
+    warnings.push_back(fmt::format("{} not cached: {}; set DITC_CACHE_DIR to a folder that can be written",
+                                   notStored == 1 ? "a result was" : fmt::format("{} results were", notStored),
+                                   firstFailure));
+  notStored = 0;
   return std::exchange(warnings, {});
 }
 
@@ -186,8 +192,9 @@ bool Cache::store(const std::string &key, std::span<const uint8_t> bytes) {
     file.write(bytes);
     file.commit(/*sync=*/false); // the checksum tells what a power cut tore
   } catch (const Error &failure) {
-    warn(fmt::format("a result was not cached: {}; set DITC_CACHE_DIR to a folder that can be written",
-                     failure.what()));
+    std::lock_guard lock(mutex);
+    if (notStored++ == 0)
+      firstFailure = failure.what();
     return false;
   }
   {

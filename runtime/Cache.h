@@ -69,6 +69,8 @@ private:
   uint64_t limit;
   std::mutex mutex; ///< guards what follows
   std::vector<std::string> warnings;
+  size_t notStored = 0; ///< results, since warnings were taken
+  std::string firstFailure;
   uint64_t storedSincePrune;
 };
 

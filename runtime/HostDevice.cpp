@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 
@@ -123,33 +124,63 @@ void checkGemms(const std::vector<PlanOp> &ops) {
 }
 
 #ifdef __x86_64__
-/// Whether the processor has the instructions of an x86-64 level; true for names that are no level.
-bool hasLevel(const std::string &cpu) {
+/// Nothing for a name that is none of kInstructionSets.
+std::optional<bool> hasInstructionSet(std::string_view name) {
   __builtin_cpu_init();
-  if (cpu == "x86-64-v2")
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-  if (cpu == "x86-64-v3")
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  if (cpu == "x86-64-v4")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return true;
+  // The builtin takes literals only.
+#define DITC_ASK(set)                                                                                        \
+  if (name == set)                                                                                           \
+    return __builtin_cpu_supports(set) != 0;
+  DITC_ASK("sse3")
+  DITC_ASK("ssse3")
+  DITC_ASK("sse4.1")
+  DITC_ASK("sse4.2")
+  DITC_ASK("popcnt")
+  DITC_ASK("avx")
+  DITC_ASK("avx2")
+  DITC_ASK("fma")
+  DITC_ASK("bmi")
+  DITC_ASK("bmi2")
+  DITC_ASK("avx512f")
+  DITC_ASK("avx512bw")
+  DITC_ASK("avx512cd")
+  DITC_ASK("avx512dq")
+  DITC_ASK("avx512vl")
+#undef DITC_ASK
+  return std::nullopt;
 }
 #else
-bool hasLevel(const std::string &) { return true; }
+std::optional<bool> hasInstructionSet(std::string_view) { return std::nullopt; }
 #endif
+
+/// What an x86-64 level has beyond the one before.
+std::vector<std::string> instructionSetsOfLevel(const std::string &cpu) {
+  if (cpu == "x86-64-v2")
+    return {"sse4.2", "popcnt"};
+  if (cpu == "x86-64-v3")
+    return {"avx2", "fma", "bmi2"};
+  if (cpu == "x86-64-v4")
+    return {"avx512f", "avx512bw", "avx512dq", "avx512vl"};
+  return {};
+}
 
 } // namespace
 
-std::string missingForTarget(const std::string &triple, const std::string &cpu) {
+std::string missingForTarget(const ManifestTarget &target) {
   utsname machine{};
   uname(&machine);
-  std::string compiled = triple.substr(0, triple.find('-'));
+  std::string compiled = target.triple.substr(0, target.triple.find('-'));
   if (!compiled.empty() && compiled != machine.machine)
     return fmt::format("a {} processor (this is {})", compiled, machine.machine);
-  if (!hasLevel(cpu))
-    return fmt::format("a processor of level {}", cpu);
-  return "";
+  std::vector<std::string> level = instructionSetsOfLevel(target.cpu);
+  for (const std::string &set : level)
+    if (std::string_view(machine.machine) == "x86_64" && !hasInstructionSet(set).value_or(false))
+      return fmt::format("a processor of level {}", target.cpu);
+  std::vector<std::string> lacking;
+  for (const std::string &set : target.instructionSets)
+    if (!hasInstructionSet(set).value_or(false))
+      lacking.push_back(set);
+  return lacking.empty() ? "" : fmt::format("a processor with {}", fmt::join(lacking, ", "));
 }
 
 HostDevice::HostDevice(const Package &package, const DeviceOptions &options) : package(package), options(options) {
@@ -157,7 +188,7 @@ HostDevice::HostDevice(const Package &package, const DeviceOptions &options) : p
   if (!found)
     fail("'{}' was not compiled for the device 'host'; it has {}", package.path(), package.manifest().targetList());
   const ManifestTarget &target = *found;
-  std::string missing = missingForTarget(target.triple, target.cpu);
+  std::string missing = missingForTarget(target);
   if (!missing.empty())
     fail("'{}' was compiled for '{}' on '{}' and needs {}; compile again for this machine", package.path(), target.cpu,
          target.triple, missing);

@@ -9,6 +9,7 @@
 #include "runtime/Package.h"
 
 #include <mutex>
+#include <string_view>
 
 namespace ditc {
 
@@ -54,8 +55,13 @@ private:
   std::shared_ptr<const Blas> loadedBlas;
 };
 
-/// What this machine lacks to run code that was compiled for the triple and processor; empty when nothing
-/// is known to be missing.
-std::string missingForTarget(const std::string &triple, const std::string &cpu);
+/// Names, as LLVM has them, of what of an x86 processor can be asked for.
+inline constexpr std::string_view kInstructionSets[] = {
+    "sse3", "ssse3", "sse4.1", "sse4.2",  "popcnt",   "avx",      "avx2",     "fma",
+    "bmi",  "bmi2",  "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+
+/// What this machine lacks to run code that was compiled for the target's triple and processor; empty when nothing is
+/// known to be missing. A processor's name alone says nothing unless it is a level; its instruction sets do.
+std::string missingForTarget(const ManifestTarget &target);
 
 } // namespace ditc

@@ -8,6 +8,7 @@
 #include "runtime/DType.h"
 #include "runtime/Error.h"
 
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -35,14 +36,17 @@ inline Json parseJson(std::string_view text, std::string_view source) {
 /// A JSON value and the way to it. Does not own the value.
 class JsonField {
 public:
-  JsonField(const Json &value, std::string where) : value(&value), where(std::move(where)) {}
+  static constexpr std::string_view kAdvice = "the file is damaged or of another version, compile again";
+
+  /// `advice` ends every message: what to do about a file like this one.
+  JsonField(const Json &value, std::string where, std::string_view advice = kAdvice)
+      : value(&value), where(std::move(where)), advice(advice) {}
 
   [[noreturn]] void misfit(std::string_view expected) const {
     std::string found = value->is_structured() ? std::string("a JSON ") + value->type_name() : value->dump();
     if (found.size() > 64)
       found = found.substr(0, 64) + "...";
-    fail("{}: found {}, expected {}; the file is damaged or of another version, compile again", where, found,
-         expected);
+    fail("{}: found {}, expected {}; {}", where, found, expected, advice);
   }
 
   bool has(const char *key) const { return value->is_object() && value->contains(key); }
@@ -51,15 +55,15 @@ public:
       misfit("a JSON object");
     auto it = value->find(key);
     if (it == value->end())
-      fail("{}: field '{}' is missing; the file is damaged or of another version, compile again", where, key);
-    return {*it, where + "." + key};
+      fail("{}: field '{}' is missing; {}", where, key, advice);
+    return {*it, where + "." + key, advice};
   }
   size_t size() const {
     if (!value->is_array())
       misfit("a list");
     return value->size();
   }
-  JsonField at(size_t index) const { return {(*value)[index], fmt::format("{}[{}]", where, index)}; }
+  JsonField at(size_t index) const { return {(*value)[index], fmt::format("{}[{}]", where, index), advice}; }
 
   int64_t integer() const {
     if (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX)
@@ -79,6 +83,12 @@ public:
     if (number > UINT32_MAX)
       misfit("an integer below 2^32");
     return static_cast<uint32_t>(number);
+  }
+  /// A finite number.
+  double number() const {
+    if (!value->is_number() || !std::isfinite(value->get<double>()))
+      misfit("a number");
+    return value->get<double>();
   }
   bool boolean() const {
     if (!value->is_boolean())
@@ -119,11 +129,12 @@ public:
     if (!value->is_object())
       misfit("a JSON object");
     for (auto it = value->begin(); it != value->end(); ++it)
-      visit(it.key(), JsonField(it.value(), where + "." + it.key()));
+      visit(it.key(), JsonField(it.value(), where + "." + it.key(), advice));
   }
 
   const Json *value;
   std::string where;
+  std::string_view advice;
 };
 
 } // namespace ditc

@@ -7,6 +7,7 @@
 #include "runtime/Plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace ditc {
@@ -46,12 +47,25 @@ OrderedJson toJson(const ManifestTarget &target) {
                                    std::pair("cpu", target.cpu)})
     if (!value.empty())
       out[key] = value;
+  if (!target.instructionSets.empty())
+    out["instruction_sets"] = target.instructionSets;
   return out;
 }
 
 OrderedJson toJson(const ManifestBucket &bucket) {
   return {{"name", bucket.name}, {"symbols", OrderedJson(bucket.symbols)}, {"plans", OrderedJson(bucket.plans)}};
 }
+
+OrderedJson toJson(const PaddedInput &input) {
+  OrderedJson out = {{"name", input.name}, {"dim", input.dim}};
+  if (input.value && std::isinf(*input.value)) // JSON has no infinity
+    out["value"] = *input.value < 0 ? "-inf" : "inf";
+  else if (input.value)
+    out["value"] = *input.value;
+  return out;
+}
+
+OrderedJson toJson(const CroppedOutput &output) { return {{"name", output.name}, {"dim", output.dim}}; }
 
 OrderedJson toJson(const ConstantValue &value) {
   return std::visit(
@@ -68,11 +82,17 @@ OrderedJson toJson(const MemberRecord &record) {
   return {{"bytes", record.bytes}, {"xxh128", record.xxh128}};
 }
 
+OrderedJson toJson(const PaddingRule &rule);
+
 template <typename T> OrderedJson listOf(const std::vector<T> &items) {
   OrderedJson out = OrderedJson::array();
   for (const T &item : items)
     out.push_back(toJson(item));
   return out;
+}
+
+OrderedJson toJson(const PaddingRule &rule) {
+  return {{"symbol", rule.symbol}, {"inputs", listOf(rule.inputs)}, {"outputs", listOf(rule.outputs)}};
 }
 
 template <typename T> OrderedJson objectOf(const std::map<std::string, T> &items) {
@@ -147,7 +167,8 @@ ManifestWeight readWeight(const JsonField &field, const std::string &name) {
 
 ManifestTarget readTarget(const JsonField &field) {
   return {field.at("name").text(), optionalText(field, "object"), optionalText(field, "triple"),
-          optionalText(field, "cpu")};
+          optionalText(field, "cpu"),
+          field.has("instruction_sets") ? field.at("instruction_sets").texts() : std::vector<std::string>()};
 }
 
 ManifestBucket readBucket(const JsonField &field) {
@@ -157,6 +178,27 @@ ManifestBucket readBucket(const JsonField &field) {
   field.at("plans").members(
       [&](const std::string &target, const JsonField &value) { out.plans[target] = value.text(); });
   return out;
+}
+
+PaddedInput readPaddedInput(const JsonField &field) {
+  PaddedInput out{field.at("name").text(), field.at("dim").index(), {}};
+  if (!field.has("value"))
+    return out;
+  JsonField value = field.at("value");
+  if (value.value->is_string() && (value.text() == "-inf" || value.text() == "inf"))
+    out.value = value.text() == "inf" ? HUGE_VAL : -HUGE_VAL;
+  else if (value.value->is_number())
+    out.value = value.value->get<double>();
+  else
+    value.misfit("a number, \"inf\" or \"-inf\"");
+  return out;
+}
+
+PaddingRule readPadding(const JsonField &field) {
+  return {field.at("symbol").text(), field.at("inputs").list(readPaddedInput),
+          field.at("outputs").list([](const JsonField &output) {
+            return CroppedOutput{output.at("name").text(), output.at("dim").index()};
+          })};
 }
 
 ConstantValue readConstant(const JsonField &field) {
@@ -170,6 +212,27 @@ ConstantValue readConstant(const JsonField &field) {
   if (value.is_number_float())
     return value.get<double>();
   return field.text();
+}
+
+/// Rules speak of dimensions that the ports have.
+void checkPadding(const Manifest &manifest, std::string_view source) {
+  auto check = [&](const std::vector<ManifestPort> &ports, const std::string &name, uint32_t dim) {
+    auto port = std::find_if(ports.begin(), ports.end(), [&](const ManifestPort &p) { return p.name == name; });
+    if (port == ports.end() || dim >= port->shape.size())
+      fail("'{}': padding of dimension {} of '{}', which is none; the file is damaged, compile again", source, dim, name);
+  };
+  std::map<std::string, double> values;
+  for (const PaddingRule &rule : manifest.padding) {
+    if (rule.inputs.empty())
+      fail("'{}': padding of {} by no input; the file is damaged, compile again", source, rule.symbol);
+    for (const PaddedInput &input : rule.inputs) {
+      check(manifest.inputs, input.name, input.dim);
+      if (input.value && values.emplace(input.name, *input.value).first->second != *input.value)
+        fail("'{}': '{}' is padded with two values; the file is damaged, compile again", source, input.name);
+    }
+    for (const CroppedOutput &output : rule.outputs)
+      check(manifest.outputs, output.name, output.dim);
+  }
 }
 
 /// Each bucket has a plan for each target, and none for others.
@@ -211,6 +274,11 @@ Manifest readFields(const JsonField &root) {
   });
   out.pinned = root.at("pinned").texts();
   out.buckets = root.at("buckets").list(readBucket);
+  if (root.has("padding"))
+    out.padding = root.at("padding").list(readPadding);
+  if (root.has("not_padded"))
+    root.at("not_padded").members(
+        [&](const std::string &symbol, const JsonField &why) { out.notPadded[symbol] = why.text(); });
   return out;
 }
 
@@ -226,6 +294,10 @@ OrderedJson toJson(const Manifest &manifest) {
   out["constant_inputs"] = objectOf(manifest.constantInputs);
   out["pinned"] = manifest.pinned;
   out["buckets"] = listOf(manifest.buckets);
+  if (!manifest.padding.empty())
+    out["padding"] = listOf(manifest.padding);
+  if (!manifest.notPadded.empty())
+    out["not_padded"] = manifest.notPadded;
   return out;
 }
 
@@ -257,6 +329,7 @@ std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::stri
   if (manifest.buckets.empty())
     fail("'{}' has no buckets; the file is damaged, compile again", source);
   checkPlans(manifest, source);
+  checkPadding(manifest, source);
   std::map<std::string, MemberRecord> members;
   root.at("entries").members([&](const std::string &name, const JsonField &field) {
     members[name] = {field.at("bytes").count(), field.at("xxh128").text()};

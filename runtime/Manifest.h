@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,12 +49,37 @@ struct ManifestTarget {
   std::string object; ///< package member: native code (host), or the kernel file (CUDA: "sm_90a/kernels.json")
   std::string triple; ///< host only
   std::string cpu;    ///< host only
+  std::vector<std::string> instructionSets = {}; ///< host only: of x86, what the code may use ("avx2")
 };
 
 struct ManifestBucket {
   std::string name;
   std::map<std::string, int64_t> symbols;   ///< the sizes that make this bucket
   std::map<std::string, std::string> plans; ///< package member of each target's plan
+};
+
+/// How an input is padded along a dimension: with copies of its last row, or with a value.
+struct PaddedInput {
+  std::string name;
+  uint32_t dim = 0;
+  std::optional<double> value = {};
+  bool operator==(const PaddedInput &) const = default;
+};
+
+/// A dimension of an output whose end is padding.
+struct CroppedOutput {
+  std::string name;
+  uint32_t dim = 0;
+  bool operator==(const CroppedOutput &) const = default;
+};
+
+/// Buckets run with a smaller size than theirs when the inputs are padded so and the outputs cropped: the compiler has
+/// shown that what remains does not depend on the padding.
+struct PaddingRule {
+  std::string symbol;
+  std::vector<PaddedInput> inputs;
+  std::vector<CroppedOutput> outputs;
+  bool operator==(const PaddingRule &) const = default;
 };
 
 struct Manifest {
@@ -65,6 +91,8 @@ struct Manifest {
   std::map<std::string, ConstantValue> constantInputs;
   std::vector<std::string> pinned; ///< inputs whose values are compiled in; each plan describes them
   std::vector<ManifestBucket> buckets;
+  std::vector<PaddingRule> padding;             ///< of symbols that may be padded, in all buckets
+  std::map<std::string, std::string> notPadded; ///< other symbols, and why not
 
   /// Null when there is none.
   const ManifestBucket *findBucket(std::string_view name) const;

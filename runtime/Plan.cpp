@@ -79,6 +79,8 @@ OrderedJson bodyToJson(const CopyOp &op) {
 OrderedJson toJson(const PlanOp &op) {
   OrderedJson out = std::visit([](const auto &body) { return bodyToJson(body); }, op.body);
   out["where"] = op.where;
+  if (op.work.bytes > 0)
+    out["work"] = {op.work.bytes, op.work.matrixFlops, op.work.scalarFlops};
   return out;
 }
 
@@ -161,9 +163,22 @@ GemmOp readGemm(const JsonField &field) {
   return out;
 }
 
+LaunchWork readWork(const JsonField &field) {
+  std::vector<double> numbers = field.list([](const JsonField &number) {
+    if (!number.value->is_number() || number.value->get<double>() < 0)
+      number.misfit("a number that is not negative");
+    return number.value->get<double>();
+  });
+  if (numbers.size() != 3)
+    field.misfit("[bytes, matrix FLOP, scalar FLOP]");
+  return {numbers[0], numbers[1], numbers[2]};
+}
+
 PlanOp readOp(const JsonField &field) {
   PlanOp out;
   out.where = field.at("where").text();
+  if (field.has("work"))
+    out.work = readWork(field.at("work"));
   JsonField kind = field.at("op");
   std::string name = kind.text();
   if (name == "launch")

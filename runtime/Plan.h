@@ -87,9 +87,17 @@ struct CopyOp {
   uint64_t bytes = 0;
 };
 
+/// What a launch moves and computes at least, for profiles; zeros when it is not known.
+struct LaunchWork {
+  double bytes = 0;
+  double matrixFlops = 0; ///< of products, attention and convolutions
+  double scalarFlops = 0;
+};
+
 struct PlanOp {
   std::variant<LaunchOp, GemmOp, CopyOp> body;
-  std::string where; ///< module path or FX node, for profiles and messages
+  std::string where;    ///< module path or FX node, for profiles and messages
+  LaunchWork work = {}; ///< of a launch
 };
 
 struct Plan {

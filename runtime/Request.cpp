@@ -77,12 +77,55 @@ std::optional<std::string> bucketOfShapes(const Package &package, const PlanMap 
   return std::nullopt;
 }
 
-std::string needBucketOfShapes(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs) {
+uint64_t bytesOf(const std::vector<PortDesc> &ports) {
+  uint64_t bytes = 0;
+  for (const PortDesc &port : ports)
+    bytes += port.bytes();
+  return bytes;
+}
+
+/// The smallest bucket that holds the inputs: the one with the fewest bytes of inputs, the first of equals.
+std::optional<BucketChoice> bucketByPadding(const Package &package, const PlanMap &plans,
+                                            std::span<const TensorRef> inputs, std::vector<std::string> &misfits) {
+  std::optional<BucketChoice> best;
+  uint64_t fewest = 0;
+  for (const ManifestBucket &bucket : package.manifest().buckets) {
+    const Plan &plan = plans.at(bucket.name);
+    std::string misfit;
+    std::optional<PaddedSizes> sizes = fitByPadding(package.manifest(), plan, inputs, misfit);
+    misfits.push_back(fmt::format("{} {}", bucket.name, misfit));
+    if (!sizes || (best && bytesOf(plan.inputs) >= fewest))
+      continue;
+    fewest = bytesOf(plan.inputs);
+    best = {bucket.name, *sizes};
+  }
+  return best;
+}
+
+/// "; s1 of larger buckets may be padded, s0 not: …"
+std::string paddingText(const Manifest &manifest) {
+  std::vector<std::string> symbols, reasons;
+  for (const PaddingRule &rule : manifest.padding)
+    symbols.push_back(rule.symbol);
+  for (const auto &[symbol, reason] : manifest.notPadded)
+    reasons.push_back(fmt::format("{} not, since {}", symbol, reason));
+  return fmt::format("; {} of a larger bucket may be padded{}{}", fmt::join(symbols, ", "), reasons.empty() ? "" : ", ",
+                     fmt::join(reasons, ", "));
+}
+
+BucketChoice needBucketOfShapes(const Package &package, const PlanMap &plans, std::span<const TensorRef> inputs,
+                                Padding padding) {
   std::vector<std::string> misfits;
   if (std::optional<std::string> bucket = bucketOfShapes(package, plans, inputs, misfits))
-    return *bucket;
-  fail("no bucket of '{}' takes these shapes: {}; use one of these shapes or compile a bucket for yours",
-       package.path(), fmt::join(misfits, "; "));
+    return {*bucket, {}};
+  if (padding == Padding::Allowed) {
+    misfits.clear();
+    if (std::optional<BucketChoice> choice = bucketByPadding(package, plans, inputs, misfits))
+      return *choice;
+  }
+  fail("no bucket of '{}' takes these shapes: {}{}; use one of these shapes or compile a bucket for yours",
+       package.path(), fmt::join(misfits, "; "),
+       padding == Padding::Allowed ? paddingText(package.manifest()) : "");
 }
 
 std::string hashOf(const TensorRef &tensor) {
@@ -172,29 +215,50 @@ bool fitsSomeBucket(const Package &package, const PlanMap &plans, std::span<cons
   return bucketOfShapes(package, plans, inputs, misfits).has_value();
 }
 
-std::string chooseBucket(const Package &package, const PlanMap &plans, const std::string &named,
-                         std::span<const TensorRef> inputs) {
+BucketChoice chooseBucket(const Package &package, const PlanMap &plans, const std::string &named,
+                          std::span<const TensorRef> inputs, Padding padding) {
   const Manifest &manifest = package.manifest();
   if (!named.empty() && !manifest.findBucket(named))
     fail("'{}' has no bucket '{}'; it has {}", package.path(), named, manifest.bucketList());
   checkInputs(package, inputs);
-  std::string bucket = named.empty() ? needBucketOfShapes(package, plans, inputs) : named;
-  if (std::string misfit = firstMisfit(plans.at(bucket).inputs, inputs); !misfit.empty())
-    fail("bucket '{}' {}; '{}' has the buckets {}", bucket, misfit, package.path(), manifest.bucketList());
-  return bucket;
+  if (named.empty())
+    return needBucketOfShapes(package, plans, inputs, padding);
+  std::string misfit = firstMisfit(plans.at(named).inputs, inputs);
+  if (misfit.empty())
+    return {named, {}};
+  if (padding == Padding::Allowed)
+    if (std::optional<PaddedSizes> sizes = fitByPadding(manifest, plans.at(named), inputs, misfit))
+      return {named, *sizes};
+  fail("bucket '{}' {}{}; '{}' has the buckets {}", named, misfit,
+       padding == Padding::Allowed ? paddingText(manifest) : "", package.path(), manifest.bucketList());
+}
+
+void needPadding(const Package &package) {
+  const Manifest &manifest = package.manifest();
+  if (!manifest.padding.empty())
+    return;
+  std::vector<std::string> reasons;
+  for (const auto &[symbol, reason] : manifest.notPadded)
+    reasons.push_back(fmt::format("{}: {}", symbol, reason));
+  fail("inputs of '{}' cannot be padded to a larger bucket without changing results: {}; use the exact policy or a "
+       "fallback, or compile a bucket for these shapes",
+       package.path(),
+       reasons.empty() ? "it was compiled from exports without symbolic sizes" : fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
 CheckedRequest checkRequest(const Package &package, const PlanMap &plans, const std::string &named,
-                            std::span<const TensorRef> inputs, std::span<const TensorRef> outputs) {
+                            std::span<const TensorRef> inputs, std::span<const TensorRef> outputs, Padding padding) {
   CheckedRequest out;
-  out.bucket = chooseBucket(package, plans, named, inputs);
-  const Plan &plan = plans.at(out.bucket);
+  out.choice = chooseBucket(package, plans, named, inputs, padding);
+  const Plan &plan = plans.at(out.choice.bucket);
   for (const TensorRef &tensor : inputs)
     checkUsable(tensor, "input");
   checkFixedInputs(package, plan, inputs);
   checkNamesAndTypes(package.manifest().outputs, outputs, {}, "output", package);
-  if (std::string misfit = firstMisfit(plan.outputs, outputs); !misfit.empty())
-    fail("bucket '{}' {}; allocate the output with the bucket's shape", out.bucket, misfit);
+  std::vector<PortDesc> ports = outputPorts(package.manifest(), plan, out.choice.sizes);
+  if (std::string misfit = firstMisfit(ports, outputs); !misfit.empty())
+    fail("bucket '{}' {}; allocate the output with {}", out.choice.bucket, misfit,
+         out.choice.sizes.empty() ? "the bucket's shape" : "the shape that the inputs make it");
   out.inputs = inPlanOrder(plan.inputs, inputs);
   out.outputs = inPlanOrder(plan.outputs, outputs);
   for (const TensorRef &tensor : out.outputs) {

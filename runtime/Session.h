@@ -138,6 +138,7 @@ struct RunRequest {
   bool timed = false;                 ///< measure each op
   bool poison = false;                ///< fill scratch and outputs with NaN before: shows reads of unwritten memory
   void *stream = nullptr;             ///< queue the run there and do not wait; all tensors are on the device then
+  bool pad = false;                   ///< inputs that no bucket has may be padded, by the package's rules
 };
 
 struct RunReport {
@@ -161,19 +162,31 @@ private:
     uint64_t generation = 0;
   };
 
+  /// Memory of the device in place of the caller's, kept between runs.
+  struct Staging {
+    MemoryRef memory;
+    std::vector<int64_t> paddedFrom, paddedTo; ///< sizes for which there is a value where the padding is
+  };
+
   const BoundBucket &boundBucket(const std::string &name);
   std::vector<TensorRef> readFixedInputs(const RunRequest &request);
   /// Where kernels find the tensor: in place, or in `staging`.
-  char *placeTensor(const TensorRef &tensor, bool isInput, MemoryRef &staging);
-  void collectOutputs(const CheckedRequest &request);
+  char *placeTensor(const TensorRef &tensor, bool isInput, Staging &staging);
+  void refuseOnDevice(const TensorRef &tensor) const;
+  /// A smaller tensor than the port, padded.
+  char *placePadded(const TensorRef &tensor, const PortDesc &port, Staging &staging);
+  void placeTensors(const CheckedRequest &request, const Plan &plan);
+  char *stage(Staging &staging, uint64_t bytes, const std::string &name);
+  void cropOutputs(const CheckedRequest &request, const Plan &plan);
+  void collectOutputs(const CheckedRequest &request, const Plan &plan);
   void bindAddresses(const BoundBucket &bound);
-  void fillWithNaN(const CheckedRequest &request);
+  void fillWithNaN(const Plan &plan);
 
   std::shared_ptr<Session> session;
   MemoryRef arena, zeroed; ///< zeroed: of buffers in Space::Zeroed, null while no bucket has some
   std::unique_ptr<Queue> queue; ///< behind the memory that its work uses: it ends first
   std::map<std::string, Known> known;
-  std::vector<MemoryRef> inputStaging, outputStaging; ///< by port, kept between runs
+  std::vector<Staging> inputStaging, outputStaging; ///< by port
   std::vector<std::vector<uint8_t>> hostCopies;       ///< that uploads of this run read
   std::vector<char *> inputs, outputs;
   std::vector<bool> outputStaged;

@@ -28,12 +28,16 @@ bool writeAll(int fd, std::span<const uint8_t> bytes) {
   return true;
 }
 
+std::string temporaryFolder() {
+  const char *folder = std::getenv("TMPDIR");
+  return folder && *folder ? folder : "/tmp";
+}
+
 /// A closed-on-exec descriptor of a new nameless file.
 int createFile(bool inMemory) {
   if (inMemory)
     return memfd_create("ditc-kernels", MFD_CLOEXEC);
-  const char *folder = std::getenv("TMPDIR");
-  std::string path = fmt::format("{}/ditc-kernels-XXXXXX", folder && *folder ? folder : "/tmp");
+  std::string path = temporaryFolder() + "/ditc-kernels-XXXXXX";
   int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd >= 0)
     unlink(path.c_str());
@@ -43,26 +47,27 @@ int createFile(bool inMemory) {
 } // namespace
 
 SharedObject::SharedObject(std::span<const uint8_t> bytes, const std::string &source) {
-  std::string reason;
+  std::vector<std::string> reasons;
   for (bool inMemory : {true, false}) {
     fd = createFile(inMemory);
     if (fd >= 0 && writeAll(fd, bytes)) {
       // NOTE: the descriptor stays open as long as the object. The loader knows objects by path, and a
       // second object at the same /proc/self/fd number would be taken for the first.
       handle = dlopen(fmt::format("/proc/self/fd/{}", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
-      reason = handle ? "" : dlerror();
+      if (handle)
+        return;
+      reasons.push_back(fmt::format("from {}: {}", inMemory ? "memory" : "a file in " + temporaryFolder(), dlerror()));
     } else {
-      reason = std::strerror(errno);
+      reasons.push_back(fmt::format("{} cannot be written: {}", inMemory ? "memory for code" : "a file in " + temporaryFolder(),
+                                    std::strerror(errno)));
     }
-    if (handle)
-      return;
     if (fd >= 0)
       close(fd);
     fd = -1;
   }
   fail("the kernels '{}' cannot be loaded: {}; they need the C and math libraries of a Linux system like the one that "
-       "compiled them, and a /tmp (or TMPDIR) that allows execution",
-       source, reason);
+       "compiled them, and memory or a folder (TMPDIR, else /tmp) that may be written and executed",
+       source, fmt::join(reasons, "; "));
 }
 
 SharedObject::~SharedObject() {

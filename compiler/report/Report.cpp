@@ -5,6 +5,7 @@
 #include "compiler/report/Gpu.h"
 #include "dialects/plan/Plan.h"
 
+#include <algorithm>
 #include <map>
 
 using namespace mlir;
@@ -105,7 +106,31 @@ void Report::addKernels(const std::string &target, ModuleOp module) {
   kernels[target] = {{"total", total}, {"by_family", families}};
 }
 
-void Report::addResources(const std::string &target, json resources) { kernels[target]["resources"] = std::move(resources); }
+/// How many gemm kernels have measured tiles, and which have not.
+static json tuningOf(const json &resources) {
+  json tuning = {{"measured", 0}, {"by_model", 0}, {"gpus", json::array()}, {"missing", json::array()}, {"notes", json::array()}};
+  for (const json &kernel : resources) {
+    if (!kernel.contains("tiles"))
+      continue;
+    const json &tiles = kernel["tiles"];
+    bool isMeasured = tiles["from"] == "measured";
+    json &count = tuning[isMeasured ? "measured" : "by_model"];
+    count = count.get<int64_t>() + 1;
+    json gpu = tiles.value("gpu", json());
+    if (isMeasured && std::ranges::find(tuning["gpus"], gpu) == tuning["gpus"].end())
+      tuning["gpus"].push_back(gpu);
+    if (!isMeasured)
+      tuning["missing"].push_back(tiles["key"]);
+    if (tiles.contains("note"))
+      tuning["notes"].push_back(fmt::format("{}: {}", kernel["name"].get<std::string>(), tiles["note"].get<std::string>()));
+  }
+  return tuning;
+}
+
+void Report::addResources(const std::string &target, json resources) {
+  kernels[target]["tuning"] = tuningOf(resources);
+  kernels[target]["resources"] = std::move(resources);
+}
 
 json Report::toJson() const {
   json report{{"version", kReportVersion}, {"catalogue", "Hopper"}, {"buckets", buckets}, {"target_kernels", kernels}};

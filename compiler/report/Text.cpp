@@ -192,6 +192,35 @@ std::string memoryText(const json &memory) {
 
 } // namespace
 
+/// "12 measured on NVIDIA H200, 2 by the model": where the tiles of a target's gemm kernels come from. Empty without any.
+static std::string tilesText(const json &kernels) {
+  json tuning = kernels.value("tuning", json::object());
+  int64_t measured = tuning.value("measured", 0), model = tuning.value("by_model", 0);
+  std::string gpus;
+  for (const json &gpu : tuning.value("gpus", json::array()))
+    gpus += (gpus.empty() ? " on " : ", ") + gpu.get<std::string>();
+  return measured + model == 0 ? "" : fmt::format("{} measured{}, {} by the model", measured, gpus, model);
+}
+
+/// The gemm kernels of every target with their tiles.
+static std::string tuningText(const json &report) {
+  std::string text;
+  json targets = report.value("target_kernels", json::object());
+  for (const auto &[target, kernels] : targets.items()) {
+    std::string sum = tilesText(kernels);
+    if (sum.empty())
+      continue;
+    text += fmt::format("\ntiles of the gemm kernels for {}: {}\n", target, sum);
+    for (const json &kernel : kernels.at("resources"))
+      if (kernel.contains("tiles"))
+        text += fmt::format("  {:<9}{:<26}{}\n           {}\n", kernel.at("tiles").at("from").get<std::string>(), clip(kernel.at("name"), 25), kernel.at("tiles").at("text").get<std::string>(),
+                            kernel.at("tiles").at("key").get<std::string>());
+    for (const json &note : kernels.at("tuning").at("notes"))
+      text += fmt::format("  note: {}\n", note.get<std::string>());
+  }
+  return text;
+}
+
 std::string summarise(const json &report) {
   std::string text;
   for (const json &bucket : report["buckets"]) {
@@ -206,6 +235,10 @@ std::string summarise(const json &report) {
                           launches + products + copies, launches, products, copies, plan["distinct_kernels"].get<int64_t>());
     }
   }
+  json targets = report.value("target_kernels", json::object());
+  for (const auto &[target, kernels] : targets.items())
+    if (std::string sum = tilesText(kernels); !sum.empty())
+      text += fmt::format("  {:<17} tiles of gemm kernels: {}\n", target, sum);
   return text;
 }
 
@@ -221,7 +254,7 @@ std::string reportText(const json &report, const json &bucket, const std::string
     known += (known.empty() ? "" : ", ") + list;
   }
   if (block.empty())
-    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + memoryText(bucket["memory"]);
+    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + memoryText(bucket["memory"]) + tuningText(report);
   if (blocks.empty())
     fail("bucket '{}' has no block '{}'; it has {}", bucket["name"].get<std::string>(), block, known.empty() ? "none" : known);
   return blocks;

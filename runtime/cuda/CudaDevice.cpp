@@ -80,7 +80,28 @@ cuda::Function CudaDevice::loadFunction(const cuda::KernelImage &image) {
   driver.check(driver.funcSetAttribute(function, cuda::FunctionAttribute::MaxDynamicSharedSizeBytes,
                                        static_cast<int>(image.launch.sharedBytes)),
                fmt::format("reserving shared memory for the kernel '{}'", image.name));
+  checkParameters(image, function);
   return function;
+}
+
+/// The kernel file and the image are two members: the driver reads as many parameters as the image has.
+void CudaDevice::checkParameters(const cuda::KernelImage &image, cuda::Function function) const {
+  const cuda::Driver &driver = context->driver;
+  if (!driver.funcGetParamInfo)
+    return;
+  std::vector<size_t> sizes;
+  size_t offset = 0, bytes = 0;
+  while (sizes.size() <= image.parameters.size() &&
+         driver.funcGetParamInfo(function, sizes.size(), &offset, &bytes) == cuda::kSuccess)
+    sizes.push_back(bytes);
+  bool fits = sizes.size() == image.parameters.size();
+  for (size_t i = 0; fits && i < sizes.size(); ++i)
+    fits = sizes[i] <= image.parameters[i].bytes.size();
+  if (!fits)
+    fail("'{}' gives the kernel '{}' {} parameters, its code in '{}' has {}, or larger ones; the package is damaged, "
+         "compile again",
+         kernelFileName, image.name, image.parameters.size(), image.image,
+         sizes.size() > image.parameters.size() ? "more" : std::to_string(sizes.size()));
 }
 
 CudaLoader::Kernel CudaDevice::kernel(const std::string &name) {

@@ -43,6 +43,7 @@ private:
   std::shared_ptr<cuda::CublasLt> blas() override;
   void readKernelFile(const ManifestTarget &target);
   cuda::Function loadFunction(const cuda::KernelImage &image);
+  void checkParameters(const cuda::KernelImage &image, cuda::Function function) const;
 
   Package package;
   DeviceOptions options;

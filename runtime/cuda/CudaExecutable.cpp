@@ -7,6 +7,23 @@
 
 namespace ditc {
 
+namespace {
+
+/// A copy onto itself goes in pieces, through scratch when those that do not overlap would be smaller than this.
+constexpr uint64_t kMovedBytes = 1 << 20;
+
+bool needsScratch(uint64_t distance, uint64_t bytes) { return distance > 0 && distance < bytes && distance < kMovedBytes; }
+
+bool overlapsClosely(const Plan &plan, const CopyOp &op) {
+  const PlanBuffer &from = plan.buffers[op.src.buffer], &to = plan.buffers[op.dst.buffer];
+  if (from.space != to.space || from.index != to.index || from.name != to.name)
+    return false;
+  uint64_t source = from.offset + op.src.offset, target = to.offset + op.dst.offset;
+  return needsScratch(target > source ? target - source : source - target, op.bytes);
+}
+
+} // namespace
+
 //===-- executable ------------------------------------------------------------------------------------===//
 
 CudaExecutable::CudaExecutable(const Plan &plan, std::string_view source, CudaLoader &loader)
@@ -22,7 +39,13 @@ CudaExecutable::CudaExecutable(const Plan &plan, std::string_view source, CudaLo
         checkLaunch(plan, *launch, source);
       if (std::holds_alternative<GemmOp>(op.body) && !blas)
         blas = loader.blas();
+      if (const auto *copy = std::get_if<CopyOp>(&op.body))
+        movesThroughScratch |= overlapsClosely(plan, *copy);
     }
+}
+
+uint64_t CudaExecutable::scratchBytes() const {
+  return std::max<uint64_t>(blas ? cuda::CublasLt::kWorkspaceBytes : 0, movesThroughScratch ? kMovedBytes : 0);
 }
 
 /// The plan was checked without the kernels, the kernel file without the plan.
@@ -43,16 +66,23 @@ void CudaExecutable::checkLaunch(const Plan &plan, const LaunchOp &op, std::stri
 
 namespace {
 
-/// The driver's copies must not overlap, a plan's may: then pieces are moved that do not, from the end that is in the way.
-void queueCopy(cuda::Pointer target, cuda::Pointer source, uint64_t bytes, cuda::Stream stream, const cuda::Driver &driver) {
+/// The driver's copies must not overlap, a plan's may: then pieces are moved, from the end that is in the way.
+void queueCopy(cuda::Pointer target, cuda::Pointer source, uint64_t bytes, cuda::Pointer scratch, cuda::Stream stream,
+               const cuda::Driver &driver) {
   uint64_t distance = target > source ? target - source : source - target;
   if (distance == 0)
     return;
-  uint64_t piece = std::min(bytes, distance);
+  auto copy = [&](cuda::Pointer to, cuda::Pointer from, uint64_t size) {
+    driver.check(driver.memcpyDtoDAsync(to, from, size, stream), "copying on the GPU");
+  };
+  bool throughScratch = needsScratch(distance, bytes);
+  uint64_t piece = throughScratch ? kMovedBytes : std::min(bytes, distance);
   for (uint64_t done = 0; done < bytes; done += piece) {
     uint64_t size = std::min(piece, bytes - done);
     uint64_t offset = target > source ? bytes - done - size : done;
-    driver.check(driver.memcpyDtoDAsync(target + offset, source + offset, size, stream), "copying on the GPU");
+    if (throughScratch)
+      copy(scratch, source + offset, size);
+    copy(target + offset, throughScratch ? scratch : source + offset, size);
   }
 }
 
@@ -141,7 +171,7 @@ void CudaProgram::queue(size_t index, cuda::Stream stream, bool overlap, const c
     blas->run(*(*gemm)->product, (*gemm)->at, workspace, stream);
   } else {
     Copy &it = *std::get<std::unique_ptr<Copy>>(op);
-    queueCopy(it.target, it.source, it.op.bytes, stream, driver);
+    queueCopy(it.target, it.source, it.op.bytes, reinterpret_cast<cuda::Pointer>(workspace), stream, driver);
   }
 }
 

@@ -33,7 +33,7 @@ public:
   /// Throws Error (Input): see Device::load.
   CudaExecutable(const Plan &plan, std::string_view source, CudaLoader &loader);
 
-  uint64_t scratchBytes() const override { return blas ? cuda::CublasLt::kWorkspaceBytes : 0; }
+  uint64_t scratchBytes() const override;
   const std::vector<PlanOp> &ops(OpList list) const { return list == OpList::Prepare ? prepare : step; }
   /// Buffers that are the caller's memory: those whose addresses change from run to run.
   const std::vector<uint32_t> &portBuffers() const { return ports; }
@@ -47,6 +47,7 @@ private:
   std::vector<uint32_t> ports;
   std::vector<CudaLoader::Kernel> kernels;
   std::shared_ptr<cuda::CublasLt> blas; ///< null when the plan has no products
+  bool movesThroughScratch = false;     ///< some copy overlaps itself closely
 };
 
 /// Ops with addresses. Belongs to one queue.

@@ -4,6 +4,7 @@
 #include "runtime/Error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ditc {
 namespace {
@@ -54,6 +55,7 @@ CudaQueue::~CudaQueue() {
     Current current(*context);
     if (last)
       driver.eventSynchronize(last);
+    ring = nullptr;
     for (auto &[executable, state] : states)
       destroyGraphs(state);
     for (cuda::Stream each : {own, captureStream})
@@ -83,9 +85,19 @@ void CudaQueue::finished() {
     driver.check(driver.eventRecord(last, stream), "recording an event");
 }
 
+PinnedRing *CudaQueue::ringFor(std::span<const uint8_t> source) {
+  if (source.size() < PinnedRing::kLeastBytes || callerRecords || PinnedRing::isPinned(driver, source.data()))
+    return nullptr;
+  if (!std::exchange(ringTried, true))
+    ring = PinnedRing::make(context);
+  return ring.get();
+}
+
 void CudaQueue::upload(char *target, std::span<const uint8_t> source) {
   Current current(*context);
-  if (!source.empty())
+  if (PinnedRing *pinned = ringFor(source))
+    pinned->upload(at(target), source, stream);
+  else if (!source.empty())
     driver.check(driver.memcpyHtoDAsync(at(target), source.data(), source.size(), stream), "copying to the GPU");
   finished();
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/cuda/CudaExecutable.h"
+#include "runtime/cuda/PinnedRing.h"
 
 #include <map>
 
@@ -54,12 +55,16 @@ private:
   void record(StepState &state, const Key &key);
   void destroyGraphs(StepState &state);
   void finished();
+  /// For this source; null: the driver copies it as it is.
+  PinnedRing *ringFor(std::span<const uint8_t> source);
 
   std::shared_ptr<CudaContext> context;
   const cuda::Driver &driver;
   const bool graphs;
   cuda::Stream own = nullptr, captureStream = nullptr;
   cuda::Stream stream = nullptr; ///< where work goes now
+  std::unique_ptr<PinnedRing> ring; ///< from the first large upload on
+  bool ringTried = false;
   bool callerRecords = false;    ///< the caller is capturing `stream` into a graph of its own
   cuda::Event last = nullptr;    ///< the end of what was queued
   uint64_t runs = 0;

@@ -98,6 +98,11 @@ Driver::Driver() {
   resolveOptional(library, "cuGraphExecUpdate_v2", graphExecUpdate);
   resolveOptional(library, "cuEventRecordWithFlags", eventRecordWithFlags);
   resolveOptional(library, "cuStreamIsCapturing", streamIsCapturing);
+  resolveOptional(library, "cuEventQuery", eventQuery);
+  resolveOptional(library, "cuMemHostAlloc", memHostAlloc);
+  resolveOptional(library, "cuMemFreeHost", memFreeHost);
+  resolveOptional(library, "cuPointerGetAttribute", pointerGetAttribute);
+  resolveOptional(library, "cuFuncGetParamInfo", funcGetParamInfo); // from 12.4 on
 
   resolve(library, "cuTensorMapEncodeTiled", tensorMapEncodeTiled);
 

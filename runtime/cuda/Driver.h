@@ -65,6 +65,11 @@ struct DriverFunctions {
   Result (*graphExecUpdate)(GraphExec, Graph, GraphUpdateInfo *);
   Result (*eventRecordWithFlags)(Event, Stream, unsigned flags);
   Result (*streamIsCapturing)(Stream, int *status);
+  Result (*eventQuery)(Event);
+  Result (*memHostAlloc)(void **, size_t, unsigned flags);
+  Result (*memFreeHost)(void *);
+  Result (*pointerGetAttribute)(void *value, int attribute, Pointer);
+  Result (*funcGetParamInfo)(Function, size_t index, size_t *offset, size_t *bytes);
 
   Result (*tensorMapEncodeTiled)(TensorMap *, TensorMapType, uint32_t rank, void *address, const uint64_t *sizes,
                                  const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides,

@@ -68,7 +68,8 @@ const ManifestTarget &chooseTarget(const Manifest &manifest, std::string_view pa
   }
   if (!best)
     fail("'{}' has no code for this GPU (compute capability {}); it has {}; {}", path, gpu.text(), manifest.targetList(),
-         portableWouldDo ? "allow the driver to compile the portable code (it was forbidden), or compile the package for it"
+         portableWouldDo ? "let the driver compile the portable code (--no-jit, no_jit or allow_jit=False forbids it), or compile the "
+                           "package for this GPU"
                          : fmt::format("compile it with --target sm_{}{}", gpu.major * 10 + gpu.minor, gpu.major >= 9 ? "a" : ""));
   return *best;
 }

@@ -6,5 +6,5 @@ set_target_properties(ditc_cuda_driver PROPERTIES POSITION_INDEPENDENT_CODE ON)
 # The CUDA device, part of ditc_runtime.
 set(DITC_CUDA_RUNTIME_SOURCES
   CublasLt.cpp CudaDevice.cpp CudaExecutable.cpp CudaMemory.cpp CudaQueue.cpp KernelFile.cpp Launch.cpp
-  LibraryFolders.cpp Target.cpp)
+  LibraryFolders.cpp PinnedRing.cpp Target.cpp)
 list(TRANSFORM DITC_CUDA_RUNTIME_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

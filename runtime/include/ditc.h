@@ -151,15 +151,22 @@ DITC_API ditc_status ditc_memory(const ditc_package *package, ditc_memory_info *
 /* Loads kernels and prepares weights of a bucket now rather than in its first run. Null: all buckets. */
 DITC_API ditc_status ditc_prepare(ditc_package *package, const char *bucket);
 
-/* Name of the bucket that takes inputs of these shapes (data may be null); its string is written to *out. */
+/* Name of the bucket that takes inputs of these shapes (data may be null), by the package's policy; its string is
+ * written to *out. */
 DITC_API ditc_status ditc_choose_bucket(const ditc_package *package, const ditc_tensor *inputs, size_t count,
                                         const char **out);
+/* Sizes of an output for inputs of these shapes, by the package's policy; `shape` has room for as many as
+ * ditc_output_info says. `bucket` null: the one that takes them. Needed when inputs are padded; else those of the
+ * bucket. */
+DITC_API ditc_status ditc_output_shape(const ditc_package *package, const char *bucket, const ditc_tensor *inputs,
+                                       size_t count, size_t index, int64_t *shape);
 
 /* What happens with inputs whose shapes no bucket has. */
 typedef enum ditc_bucket_policy {
   DITC_BUCKET_EXACT = 0,   /* an error that lists the buckets; the default */
-  DITC_BUCKET_NEAREST = 1, /* the smallest bucket that holds them, padded: only for packages that were compiled with
-                              masks for it; others refuse this policy */
+  DITC_BUCKET_NEAREST = 1, /* the smallest bucket that holds them: inputs are padded and outputs cropped, in the
+                              dimensions for which the compiler has shown that this changes nothing; packages without
+                              such dimensions refuse this policy and say why */
   DITC_BUCKET_FALLBACK = 2 /* the callback runs them, for instance in the framework */
 } ditc_bucket_policy;
 

@@ -98,6 +98,7 @@ FUNCTIONS = {
     "ditc_memory": (Status, [PACKAGE, POINTER(MemoryInfo)]),
     "ditc_prepare": (Status, [PACKAGE, c_char_p]),
     "ditc_choose_bucket": (Status, [PACKAGE, TENSORS, c_size_t, POINTER(c_char_p)]),
+    "ditc_output_shape": (Status, [PACKAGE, c_char_p, TENSORS, c_size_t, c_size_t, POINTER(c_int64)]),
     "ditc_set_bucket_policy": (Status, [PACKAGE, c_int, c_void_p, c_void_p]),
     "ditc_context_create": (Status, [PACKAGE, POINTER(CONTEXT)]),
     "ditc_context_destroy": (None, [CONTEXT]),

@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 from . import abi
 from .errors import USAGE, Error
-from .package import Bucket, Package
+from .package import Bucket, Package, bucket_name
 from .placement import GpuFramework
 from .structure import flatten, unflatten
 from .tensors import empty, framework, structs, view
@@ -39,6 +39,11 @@ class Context:
     ) -> Any:
         """The same with inputs as a mapping, whose names may be dotted (``{"states.0": t}``)."""
         package = self._package
+        if not isinstance(inputs, Mapping):
+            raise Error(f"inputs are a {type(inputs).__name__}; expected a mapping from names to tensors", USAGE)
+        bucket_name(bucket)
+        if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int) or stream < 0):
+            raise Error(f"stream is {stream!r}; expected a CUDA stream's address, such as torch's stream.cuda_stream", USAGE)
         leaves = flatten(inputs)
         tensors = {name: leaf for name, leaf in leaves.items() if not self._is_checked_constant(name, leaf)}
         kinds = {framework(tensor) for tensor in tensors.values()}
@@ -59,16 +64,16 @@ class Context:
         """Runs with tensors that are where they should be; results by name, new ones at ``place``."""
         package = self._package
         views = {name: view(tensor, f"input '{name}'", stream) for name, tensor in tensors.items()}
-        bucket = bucket or package.choose_bucket(views)
+        chosen = package.choose_bucket(views, bucket)
         for name in package.pinned & views.keys():
-            if self._is_known_pinned(bucket, name, tensors[name]):
+            if self._is_known_pinned(chosen.name, name, tensors[name]):
                 del views[name]
-        results = self._results(package.buckets.get(bucket), kind, out, place)
+        results = self._results(chosen, kind, out, place)
         outputs = {name: view(tensor, f"output '{name}'", stream) for name, tensor in results.items()}
         for name, held in outputs.items():
             if held.readonly:
                 raise Error(f"output '{name}' is read-only memory; give a tensor that may be written", USAGE)
-        call = (self._handle, bucket.encode(), structs(views), len(views), structs(outputs), len(outputs))
+        call = (self._handle, chosen.name.encode(), structs(views), len(views), structs(outputs), len(outputs))
         weights = package.borrowed
         if stream is not None and package.on_gpu:
             package.library.run_on(*call, stream)
@@ -76,7 +81,7 @@ class Context:
         else:
             package.library.run(*call)
             del weights  # until here: they may be replaced while this run reads them
-        self._remember_pinned(bucket, tensors)
+        self._remember_pinned(chosen.name, tensors)
         return results
 
     def _is_checked_constant(self, name: str, value: Any) -> bool:
@@ -109,8 +114,8 @@ class Context:
             if _version(tensors[name]) is not None:
                 self._seen_pinned[bucket, name] = (weakref.ref(tensors[name]), _version(tensors[name]))
 
-    def _results(self, bucket: Bucket | None, kind: str, out: Any, place: int) -> dict[str, Any]:
-        """Tensors for all outputs by name: those of ``out``, new ones for the rest."""
+    def _results(self, bucket: Bucket, kind: str, out: Any, place: int) -> dict[str, Any]:
+        """Tensors for all outputs of the bucket by name: those of ``out``, new ones for the rest."""
         package = self._package
         given: dict[str, Any] = {}
         if isinstance(out, Mapping):
@@ -124,13 +129,12 @@ class Context:
                     USAGE,
                 )
             given = {next(iter(package.outputs)): out}
-        ports = bucket.outputs if bucket else {}
-        missing = {name: info for name, info in ports.items() if name not in given}
+        missing = {name: info for name, info in bucket.outputs.items() if name not in given}
         made = {
             name: empty(kind, abi.DTYPE_VALUES[info.dtype], info.shape, place, package.device_index)
             for name, info in missing.items()
         }
-        return {**{name: given.get(name, made.get(name)) for name in ports}, **given}
+        return {**{name: given.get(name, made.get(name)) for name in bucket.outputs}, **given}
 
 
 def _version(tensor: Any) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any, Mapping, Sequence
 from . import abi
 from .context import Context
 from .errors import USAGE, Error
-from .package import Bucket, Package, TensorInfo
+from .package import Bucket, Package, TensorInfo, bucket_name
 
 
 class Model:
@@ -33,7 +33,8 @@ class Model:
         self.constants: dict[str, Any] = package.constants
 
     def __call__(self, *, out: Any = None, bucket: str | None = None, stream: int | None = None, **inputs: Any) -> Any:
-        """Runs the bucket whose shapes the inputs have, in this thread's own context.
+        """Runs the bucket whose shapes the inputs have, in this thread's own context. With on_unknown_shape="nearest"
+        inputs of fewer rows are padded to the smallest bucket that holds them, and results have their own rows only.
 
         Inputs by name; nested ones as dicts and lists; those that the export fixed may be left out. Returns a tensor,
         a tuple or a dict, as the exported module did, in the framework of the inputs (torch, cupy, else numpy), or in
@@ -62,7 +63,7 @@ class Model:
 
     def prepare(self, bucket: str | None = None) -> None:
         """Loads kernels and prepares weights of a bucket (None: of all) now rather than in its first run."""
-        self._package.library.prepare(self._package.handle, bucket.encode() if bucket else None)
+        self._package.library.prepare(self._package.handle, bucket_name(bucket))
 
     def set_weights(self, tensors: Mapping[str, Any], *, borrow: bool = False) -> None:
         """Sets weights by name, all or none. With ``borrow`` they are not copied and must not change from then on.
@@ -92,6 +93,25 @@ class Model:
         return f"<ditc.Model '{self.path}' on {self.device}, buckets {', '.join(self.buckets)}>"
 
 
+def _check_arguments(path: Any, weights: Any, memory_budget: Any, threads: Any) -> None:
+    """What would otherwise fail in ctypes, or wrap around. Raises Error."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise Error(f"the package is {path!r}; expected the path of a .dita file", USAGE)
+    for name, value, most in (("memory_budget", memory_budget, 2**64), ("threads", threads, 2**32)):
+        if name == "memory_budget" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < most:
+            raise Error(f"{name} is {value!r}; expected a whole number from 0 to 2^{most.bit_length() - 1} - 1", USAGE)
+    files = weights if isinstance(weights, Sequence) and not isinstance(weights, (str, bytes)) else [weights]
+    if isinstance(weights, Mapping) or weights is None:
+        return
+    if isinstance(weights, bytes) or not all(isinstance(file, (str, os.PathLike)) for file in files):
+        raise Error(
+            f"weights is {weights!r}; expected None, a safetensors file, a list of them, or a mapping from names to tensors",
+            USAGE,
+        )
+
+
 def load(
     path: str | os.PathLike[str],
     device: Any = None,
@@ -112,11 +132,13 @@ def load(
     model lives (``update_weights`` changes them). Names that the package does not know are passed over.
     graphs: run by CUDA graphs. memory_budget: bytes that the package may take on a GPU; None: what is free.
     allow_jit: take code that the CUDA driver has to compile, where the package has none for this very GPU.
-    on_unknown_shape: "error", or "nearest": pad to the next larger bucket, in packages compiled for that.
+    on_unknown_shape: "error", or "nearest": pad to the next larger bucket, in dimensions for which the compiler has shown
+    that this changes nothing (an error for packages without any).
     threads: of matrix products on the host; 0: all. check_weights: hold weights against their hashes at first use.
 
     Raises ditc.Error: no package, damaged, made for another device; no library; weights of another type or shape.
     """
+    _check_arguments(path, weights, memory_budget, threads)
     if on_unknown_shape not in abi.POLICIES:
         raise Error(f"on_unknown_shape is {on_unknown_shape!r}; expected one of {', '.join(abi.POLICIES)}", USAGE)
     is_mapping = isinstance(weights, Mapping)

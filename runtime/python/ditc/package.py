@@ -34,6 +34,15 @@ class Bucket(NamedTuple):
     outputs: dict[str, TensorInfo]
 
 
+def bucket_name(bucket: Any) -> bytes | None:
+    """For the library. Raises Error when it is neither None nor a name."""
+    if bucket is None:
+        return None
+    if not isinstance(bucket, str) or not bucket:
+        raise Error(f"bucket is {bucket!r}; expected None or the name of a bucket", USAGE)
+    return bucket.encode()
+
+
 def read_manifest(path: str) -> dict[str, Any]:
     """manifest.json of a package. Raises Error when the file is none."""
     try:
@@ -89,7 +98,8 @@ class Package:
         self.weights = dict(self._info(self.library.weight_info, i) for i in range(self.library.weight_count(handle)))
         self.borrowed: dict[str, View] = {}  # replaced, never changed: a run keeps those that it began with
         self._lock = threading.Lock()
-        self._chosen: dict[Any, str] = {}
+        self.pads = False
+        self._chosen: dict[Any, Bucket] = {}
 
     def _info(self, function: Any, *arguments: Any) -> tuple[str, TensorInfo]:
         info = abi.TensorInfo()
@@ -112,15 +122,32 @@ class Package:
             buckets[name.decode()] = Bucket(name.decode(), *ports)
         return buckets
 
-    def choose_bucket(self, views: Mapping[str, View]) -> str:
-        """Name of the bucket that takes inputs of these shapes. Raises Error with what each bucket expects."""
-        key = tuple((name, held.dtype, held.shape) for name, held in views.items())
-        name = self._chosen.get(key)
-        if name is None:
-            out = ctypes.c_char_p()
-            self.library.choose_bucket(self.handle, structs(dict(views)), len(views), ctypes.byref(out))
-            name = self._chosen[key] = (out.value or b"").decode()
-        return name
+    def choose_bucket(self, views: Mapping[str, View], name: str | None = None) -> Bucket:
+        """The bucket that takes inputs of these shapes, or the one called so, with outputs of the sizes that they get:
+        when inputs are padded, those are smaller than the bucket's. Raises Error with what each bucket expects."""
+        if name is not None and not self.pads:
+            return self.buckets.get(name) or Bucket(name, {}, {})
+        key = (name, *((port, held.dtype, held.shape) for port, held in views.items()))
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            inputs = structs(dict(views))
+            if name is None:
+                out = ctypes.c_char_p()
+                self.library.choose_bucket(self.handle, inputs, len(views), ctypes.byref(out))
+                name = (out.value or b"").decode()
+            chosen = self.buckets.get(name) or Bucket(name, {}, {})
+            if self.pads:
+                chosen = chosen._replace(outputs=self._output_sizes(chosen, inputs, len(views)))
+            self._chosen[key] = chosen
+        return chosen
+
+    def _output_sizes(self, bucket: Bucket, inputs: Any, count: int) -> dict[str, TensorInfo]:
+        sizes = {}
+        for index, (name, info) in enumerate(bucket.outputs.items()):
+            shape = (ctypes.c_int64 * max(len(info.shape), 1))()
+            self.library.output_shape(self.handle, bucket.name.encode(), inputs, count, index, shape)
+            sizes[name] = TensorInfo(info.dtype, tuple(shape[: len(info.shape)]))
+        return sizes
 
     def misfit(self, views: Mapping[str, View]) -> str | None:
         """Why no bucket takes these inputs as they are, for people; None when one does."""
@@ -142,6 +169,7 @@ class Package:
     def set_policy(self, name: str) -> None:
         """ "error" or "nearest". Raises Error when the package was not compiled for it."""
         self.library.set_bucket_policy(self.handle, abi.POLICIES[name], None, None)
+        self.pads = name == "nearest"
         self._chosen.clear()
 
     def set_weights(self, tensors: Mapping[str, Any], borrow: bool) -> None:
@@ -171,4 +199,6 @@ class Package:
 
 
 def _weight_views(tensors: Mapping[str, Any]) -> dict[str, View]:
+    if not isinstance(tensors, Mapping):
+        raise Error(f"weights are a {type(tensors).__name__}; expected a mapping from names to tensors", USAGE)
     return {name: view(tensor, f"weight '{name}'") for name, tensor in zip(tensors, settle(tensors.values()))}
