@@ -23,7 +23,7 @@
 //     %t = plan.view %x : memref<2x3xf32> -> memref<3x2xf32, strided<[1, 3]>>
 //     plan.prepare { }
 //     plan.step {
-//       plan.launch @map_b563ed7647d4fba024ef(%t, %y) : memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32>
+//       plan.launch @map_b563ed7647d4fba024ef(%t, %y) {plan.work = array<f64: 4.800000e+01, 0.000000e+00, 6.000000e+00>} : memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32>
 //     }
 //   }
 //   plan.kernel @map_b563ed7647d4fba024ef family "map" args [memref<3x2xf32, strided<[1, 3]>>, memref<3x2xf32>] outputs 1 config {} {
@@ -37,6 +37,7 @@
 // argument has.
 #include "passes/LowerToPlan.h"
 
+#include "dialects/fusion/Cost.h"
 #include "passes/KernelTable.h"
 #include "passes/Passes.h"
 #include "passes/Strided.h"
@@ -235,10 +236,11 @@ private:
 
   void setPhase(bool prepared) { b.setInsertionPointToEnd(prepared ? prepareBlock : stepBlock); }
 
-  void launch(Location loc, KernelSpec spec, ArrayRef<Value> args, bool prepared) {
+  /// Null when there is nothing to write.
+  plan::LaunchOp launch(Location loc, KernelSpec spec, ArrayRef<Value> args, bool prepared) {
     for (Value arg : args)
       if (cast<MemRefType>(arg.getType()).getNumElements() == 0 && llvm::is_contained(ArrayRef(args).take_back(spec.outputs), arg))
-        return; // nothing to write
+        return {};
     SmallVector<MemRefType> types;
     for (Value arg : args)
       types.push_back(plan::withoutOffset(cast<MemRefType>(arg.getType())));
@@ -246,7 +248,7 @@ private:
       spec.config = deviceConfig(spec, args);
     FlatSymbolRefAttr kernel = kernels.get(loc, spec, types);
     setPhase(prepared);
-    plan::LaunchOp::create(b, loc, kernel, args);
+    return plan::LaunchOp::create(b, loc, kernel, args);
   }
 
   /// Every buffer starts on a multiple of kBufferAlignment; the offset of a view may lower that.
@@ -308,7 +310,10 @@ private:
     if (!areTakenAsTheyLie(op, args))
       makeAllDense(op, args, prepared);
     spec.outputs = op->getNumResults();
-    launch(op->getLoc(), spec, args, prepared);
+    if (plan::LaunchOp launched = launch(op->getLoc(), spec, args, prepared)) {
+      Work work = workOf(op);
+      launched->setAttr(kWorkAttr, b.getDenseF64ArrayAttr({work.bytes(), work.matrixFlops, work.scalarFlops}));
+    }
   }
 
   bool areTakenAsTheyLie(Operation *op, ArrayRef<Value> args) const {

@@ -2,7 +2,8 @@
 //
 // PlanAttention: gives the launches of attention what the target's kernels want beside their tensors. A boolean mask is
 // packed into bits, with a verdict for each tile (nothing, a part, or all of it is visible); that is one launch for each
-// mask, whatever number of attentions reads it. Where the tiles do not fill the last round of blocks, all blocks share
+// mask, whatever number of attentions reads it. An additive mask that all queries share gets verdicts alone, one for
+// each block of keys. Where the tiles do not fill the last round of blocks, all blocks share
 // those that are left: their parts meet in scratch, counted in zeroed memory. The sizes are the target's to say
 // (TargetKernels::needsOf); a target that wants nothing leaves the launch as it was.
 //
@@ -101,8 +102,8 @@ private:
 
   void rewrite(plan::LaunchOp launch, plan::KernelOp kernel, bool prepared) {
     AttentionNeeds needs = target.needsOf(kernel);
-    bool packs = needs.maskRows > 0, shares = needs.parts > 0 && !prepared; // zeroed memory belongs to a step
-    if (!packs && !shares)
+    bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !prepared; // zeroed memory belongs to a step
+    if (!packs && !judges && !shares)
       return;
     Location loc = launch.getLoc();
     SmallVector<Value> args(launch.getArgs());
@@ -119,6 +120,10 @@ private:
       insert(4, packed.verdicts);
       config.set("packed_mask", b.getBoolAttr(true));
     }
+    if (judges) {
+      insert(4, judge(launch, needs.biasKeys));
+      config.set("judged_mask", b.getBoolAttr(true));
+    }
     if (shares) {
       size_t at = args.size() - 1;
       insert(at, createBuffer(loc, needs.parts, b.getF32Type(), plan::Space::Arena));
@@ -126,18 +131,19 @@ private:
       config.set("shared_tiles", b.getBoolAttr(true));
     }
     config.set("alignments", b.getDenseI64ArrayAttr(alignments));
-    createLaunch(launch, {.family = "attention", .config = config.getDictionary(b.getContext()), .outputs = shares ? 3u : 1u}, args);
+    plan::LaunchOp changed = createLaunch(launch, {.family = "attention", .config = config.getDictionary(b.getContext()), .outputs = static_cast<unsigned>(kernel.getOutputs()) + (shares ? 2u : 0u)}, args);
+    changed->setDiscardableAttrs(launch->getDiscardableAttrDictionary()); // its work is what it was
     launch.erase();
   }
 
   /// In front of `before`, or behind everything else when that is null.
-  void createLaunch(Operation *before, const KernelSpec &spec, ArrayRef<Value> args) {
+  plan::LaunchOp createLaunch(Operation *before, const KernelSpec &spec, ArrayRef<Value> args) {
     SmallVector<MemRefType> types;
     for (Value arg : args)
       types.push_back(plan::withoutOffset(typeOf(arg)));
     FlatSymbolRefAttr kernel = table.get(before->getLoc(), spec, types);
     b.setInsertionPoint(before);
-    plan::LaunchOp::create(b, before->getLoc(), kernel, args);
+    return plan::LaunchOp::create(b, before->getLoc(), kernel, args);
   }
 
   /// The packed mask of a launch, made once for each mask and size of tiles.
@@ -146,19 +152,44 @@ private:
     Packed &packed = masks[{plan::rootBuffer(mask), mask.getType().getAsOpaquePointer(), needs.maskRows, needs.maskKeys, keys}];
     if (packed.words)
       return packed;
-    plan::Space from = plan::rootBuffer(mask).getSpace();
-    bool stable = from == plan::Space::Weight || from == plan::Space::Constant || from == plan::Space::Prepared;
-    plan::Space space = stable ? plan::Space::Prepared : plan::Space::Arena;
+    plan::Space space = spaceBeside(mask);
     ArrayRef<int64_t> shape = typeOf(mask).getShape();
     int64_t blocks = llvm::divideCeil(keys, needs.maskKeys), tiles = llvm::divideCeil(shape[2], needs.maskRows);
     packed.words = createBuffer(launch.getLoc(), {shape[0], shape[1], shape[2], blocks * needs.maskKeys / 32}, b.getI32Type(), space);
     packed.verdicts = createBuffer(launch.getLoc(), {shape[0], shape[1], tiles, blocks}, b.getI8Type(), space);
     DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("keys", b.getI64IntegerAttr(keys)), b.getNamedAttr("tile_keys", b.getI64IntegerAttr(needs.maskKeys)),
                                                  b.getNamedAttr("tile_rows", b.getI64IntegerAttr(needs.maskRows))});
-    createLaunch(launch, {.family = "mask_pack", .config = config, .outputs = 2}, {mask, packed.words, packed.verdicts});
-    if (stable && launch->getParentOp() == step) // behind what makes the mask
-      launch->getPrevNode()->moveBefore(&prepare.getBody().front(), prepare.getBody().front().end());
+    createLaunchBefore(launch, {.family = "mask_pack", .config = config, .outputs = 2}, {mask, packed.words, packed.verdicts}, space);
     return packed;
+  }
+
+  /// The verdicts of an additive mask, made once for each mask and size of blocks.
+  Value judge(plan::LaunchOp launch, int64_t blockKeys) {
+    Value mask = withoutRepeats(launch.getArgs()[3]);
+    Value &verdicts = masks[{plan::rootBuffer(mask), mask.getType().getAsOpaquePointer(), 0, blockKeys, 0}].verdicts;
+    if (verdicts)
+      return verdicts;
+    plan::Space space = spaceBeside(mask);
+    ArrayRef<int64_t> shape = typeOf(mask).getShape();
+    int64_t blocks = llvm::divideCeil(shape[3], blockKeys);
+    verdicts = createBuffer(launch.getLoc(), {shape[0], shape[1], 1, blocks}, b.getI8Type(), space);
+    DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("tile_keys", b.getI64IntegerAttr(blockKeys))});
+    createLaunchBefore(launch, {.family = "mask_judge", .config = config, .outputs = 1}, {mask, verdicts}, space);
+    return verdicts;
+  }
+
+  /// Where what follows from a mask lies: what does not change between steps is made once.
+  static plan::Space spaceBeside(Value mask) {
+    plan::Space from = plan::rootBuffer(mask).getSpace();
+    bool stable = from == plan::Space::Weight || from == plan::Space::Constant || from == plan::Space::Prepared;
+    return stable ? plan::Space::Prepared : plan::Space::Arena;
+  }
+
+  /// In front of an attention, or behind what makes the mask when the result is prepared.
+  void createLaunchBefore(plan::LaunchOp attention, const KernelSpec &spec, ArrayRef<Value> args, plan::Space space) {
+    createLaunch(attention, spec, args);
+    if (space == plan::Space::Prepared && attention->getParentOp() == step)
+      attention->getPrevNode()->moveBefore(&prepare.getBody().front(), prepare.getBody().front().end());
   }
 
   /// The mask with size 1 where a batch, head or row repeats the one before.

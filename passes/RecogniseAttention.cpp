@@ -2,7 +2,7 @@
 //
 // RecogniseAttention: attention that the model spells out (product, scale, mask, softmax, product) becomes one
 // dit.attention. Products may have batch and heads apart or as one dimension; keys may be transposed by a permute or
-// by the product; the scale may stand on the scores, the queries or the keys; a mask may be added, or chosen by a
+// by the product; the scale may stand on the scores, the queries or the keys; scores may be capped by a tangent; a mask may be added, or chosen by a
 // select between the scores and a number so low that nothing remains; the softmax may be computed in f32.
 //
 // One thing differs: where every key of a row is at -inf, the spelled softmax gives NaN and dit.attention gives 0,
@@ -98,7 +98,8 @@ private:
     SmallVector<int64_t> shape(shapeOf(query));
     shape.back() = shapeOf(value).back();
     auto attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask,
-                                              b.getF64FloatAttr(scale * softmax.scale), UnitAttr());
+                                              b.getF64FloatAttr(scale * softmax.scale), UnitAttr(), softmax.softCap ? b.getF64FloatAttr(*softmax.softCap) : FloatAttr(),
+                                              DenseI64ArrayAttr());
     last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention.getResult(), last.getType().getShape()));
     last.erase();
     return true;

@@ -2,7 +2,9 @@
 //
 // SimplifyAttention: what an attention reads is what it needs. Key and value heads that the model repeats for groups
 // of queries (repeat_interleave; unsqueeze, expand and reshape, before or after heads and tokens change places) are
-// read once, as dit.attention takes fewer key heads than queries; and a constant mask that hides nothing goes.
+// read once, as dit.attention takes fewer key heads than queries. A constant mask that hides nothing goes; one that shows
+// the first keys cuts the others off; and one that hides by places (causal, or near neighbours) becomes `causal` or
+// `window`: no memory, and no work on what it hides.
 //
 // Before:
 //   func.func @f(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32> {
@@ -27,6 +29,9 @@
 
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+#include <cmath>
+#include <map>
 
 using namespace mlir;
 
@@ -130,10 +135,135 @@ struct DropMask : OpRewritePattern<dit::AttentionOp> {
   }
 };
 
+/// Before it was spread over batches, heads or queries.
+Value behindRepeats(Value mask) {
+  while (auto expand = mask.getDefiningOp<dit::ExpandOp>())
+    mask = expand.getInput();
+  return mask;
+}
+
+dit::ConstantOp constantBehindViews(Value value) {
+  while (auto view = value.getDefiningOp<dit::ViewOp>())
+    value = view.getInput();
+  return value.getDefiningOp<dit::ConstantOp>();
+}
+
+/// Whether an element of a mask shows its key: true, or 0 where -inf hides. Nothing for other numbers.
+std::optional<bool> showsKey(const dit::TensorValue &mask, int64_t i) {
+  double value = mask.at(i);
+  if (mask.type.getElementType().isInteger(1))
+    return value != 0;
+  return value == 0 ? std::optional(true) : value == -HUGE_VAL ? std::optional(false) : std::nullopt;
+}
+
+/// The number of leading keys that all rows of a mask show, when they show no others.
+std::optional<int64_t> prefixOf(const dit::TensorValue &mask, int64_t keys) {
+  std::optional<int64_t> prefix;
+  for (int64_t row = 0; row * keys < mask.type.getNumElements(); ++row) {
+    int64_t count = 0;
+    for (int64_t key = 0; key < keys; ++key) {
+      std::optional<bool> shows = showsKey(mask, row * keys + key);
+      if (!shows || (*shows && key != count))
+        return std::nullopt;
+      count += *shows;
+    }
+    if (prefix.value_or(count) != count)
+      return std::nullopt;
+    prefix = count;
+  }
+  return prefix;
+}
+
+/// Keys behind a prefix that a constant mask shows are not read at all.
+struct MaskByLength : OpRewritePattern<dit::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override {
+    Value mask = op.getMask() ? behindRepeats(op.getMask()) : Value();
+    dit::ConstantOp constant = mask ? constantBehindViews(mask) : dit::ConstantOp();
+    int64_t keys = shapeOf(op.getKey())[2];
+    if (!constant || shapeOf(mask).back() != keys || shapeOf(mask)[shapeOf(mask).size() - 2] != 1)
+      return failure();
+    std::optional<int64_t> prefix = prefixOf(dit::fromElements(constant.getValue()), keys);
+    if (!prefix || *prefix == 0 || *prefix == keys)
+      return failure();
+    auto cut = [&](Value value) -> Value {
+      SmallVector<int64_t> shape(shapeOf(value)), offsets(4, 0), steps(4, 1);
+      shape[2] = *prefix;
+      return dit::SliceOp::create(rewriter, op.getLoc(), tensorType(value).clone(shape), value, offsets, steps);
+    };
+    Value key = cut(op.getKey()), value = cut(op.getValue());
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getKeyMutable().assign(key);
+      op.getValueMutable().assign(value);
+      op.getMaskMutable().clear();
+    });
+    return success();
+  }
+};
+
+/// The keys that a constant mask of one problem shows to each query: those from query - before to query + after.
+std::optional<std::pair<int64_t, int64_t>> windowOf(const dit::TensorValue &mask, int64_t queries, int64_t keys) {
+  auto sees = [&](int64_t query, int64_t key) { return showsKey(mask, query * keys + key); };
+  int64_t before = -1, after = -1;
+  for (int64_t query = 0; query < queries; ++query)
+    for (int64_t key = 0; key < keys; ++key) {
+      std::optional<bool> seen = sees(query, key);
+      if (!seen)
+        return std::nullopt;
+      if (*seen)
+        before = std::max(before, query - key), after = std::max(after, key - query);
+    }
+  if (before < 0 || after < 0)
+    return std::nullopt;
+  for (int64_t query = 0; query < queries; ++query)
+    for (int64_t key = 0; key < keys; ++key)
+      if (*sees(query, key) != (key >= query - before && key <= query + after))
+        return std::nullopt;
+  return std::pair(before, after);
+}
+
+/// By the constant's value and the number of queries: all layers of a model read the same mask.
+using KnownWindows = std::map<std::pair<const void *, int64_t>, std::optional<std::pair<int64_t, int64_t>>>;
+
+struct MaskByPlaces : OpRewritePattern<dit::AttentionOp> {
+  MaskByPlaces(MLIRContext *context, KnownWindows &known) : OpRewritePattern(context), known(known) {}
+
+  LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override {
+    if (!op.getMask() || op.getCausal() || op.getWindow())
+      return failure();
+    Value mask = behindRepeats(op.getMask());
+    int64_t queries = shapeOf(op.getQuery())[2], keys = shapeOf(op.getKey())[2];
+    dit::ConstantOp constant = constantBehindViews(mask);
+    if (!constant || shapeOf(mask) != ArrayRef<int64_t>{1, 1, queries, keys})
+      return failure();
+    auto [entry, isNew] = known.try_emplace({constant.getValue().getAsOpaquePointer(), queries});
+    if (isNew)
+      entry->second = windowOf(dit::fromElements(constant.getValue()), queries, keys);
+    std::optional<std::pair<int64_t, int64_t>> window = entry->second;
+    if (!window)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getMaskMutable().clear();
+      bool seesAllBefore = window->first >= queries - 1;
+      if (seesAllBefore && window->second == 0)
+        op.setCausal(true);
+      else
+        op.setWindow(ArrayRef<int64_t>{window->first, window->second});
+    });
+    return success();
+  }
+
+private:
+  KnownWindows &known;
+};
+
 class SimplifyAttention : public impl::SimplifyAttentionBase<SimplifyAttention> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ShareKeyHeads, DropMask>(&getContext());
+    KnownWindows known;
+    patterns.add<ShareKeyHeads, DropMask, MaskByLength>(&getContext());
+    patterns.add<MaskByPlaces>(&getContext(), known);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -4,6 +4,7 @@
 #include "mlir/IR/Matchers.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace mlir;
 
@@ -146,7 +147,20 @@ private:
       result.scale *= scaled->factor;
       return readLogits(scaled->of);
     }
-    return !result.mask && result.scale == 1 && (term.is<arith::SelectOp>() ? readSelect(term) : term.is<arith::AddFOp>() && readSum(term));
+    if (term.is<math::TanhOp>())
+      return readSoftCap(term.operand(0));
+    return !result.mask && !result.softCap && result.scale == 1 && (term.is<arith::SelectOp>() ? readSelect(term) : term.is<arith::AddFOp>() && readSum(term));
+  }
+
+  /// The factor of the tangent is the cap, whatever divides its argument: c · tanh(a · x) is c · tanh((a · c) · x / c).
+  bool readSoftCap(const Term &argument) {
+    double cap = std::exchange(result.scale, 1);
+    if (result.softCap || !(cap > 0))
+      return false;
+    result.softCap = cap;
+    bool found = readLogits(argument);
+    result.scale *= cap;
+    return found;
   }
 
   bool readSum(const Term &sum) {

@@ -16,10 +16,11 @@ struct Scaled {
 /// x·c, c·x or x/c.
 std::optional<Scaled> scaledBy(const Term &term);
 
-/// softmax(scale · scores + mask) over the last dimension.
+/// softmax(scale · scores + mask) over the last dimension, or softmax(softCap · tanh(scale · scores / softCap) + mask).
 struct SpelledSoftmax {
   dit::MatmulOp scores;
   double scale = 1;
+  std::optional<double> softCap;
   mlir::Value mask;                         ///< added, or boolean; null for none
   llvm::SmallVector<int64_t> maskLevel;     ///< shape of the scores where the mask meets them
   bool hides = false;                       ///< a boolean mask is true where a key is hidden

@@ -184,7 +184,9 @@ TemplateCall attention(KernelReader &r) {
   AttentionDescriptor d{};
   d.type_q = codeOf(q), d.type_k = codeOf(k), d.type_v = codeOf(v), d.type_out = codeOf(out);
   d.arg_mask = hasMask ? 3 : -1, d.arg_out = 3 + hasMask;
-  d.causal = r.flag("causal"), d.scale = r.number("scale");
+  AttentionOptions options = r.attentionOptions();
+  d.before = options.before, d.after = options.after, d.scale = r.number("scale"), d.soft_cap = options.softCap;
+  r.expect(!options.logSumExp, "attention on the host leaves no log-sum-exp");
   d.batch = q.getDimSize(0), d.heads = q.getDimSize(1), d.key_heads = k.getDimSize(1), d.queries = q.getDimSize(2), d.keys = k.getDimSize(2);
   d.dim = q.getDimSize(3), d.value_dim = v.getDimSize(3);
   r.expect(d.key_heads > 0 && d.heads % d.key_heads == 0, llvm::Twine(d.heads) + " query heads do not share " + llvm::Twine(d.key_heads) + " key heads");

@@ -20,6 +20,7 @@ struct HostObject {
   std::vector<uint8_t> sharedObject; ///< an ELF file; needs libm and libc of the process that loads it
   std::string triple;
   std::string cpu; ///< the CPU it was compiled for ("native" is resolved to a name)
+  std::vector<std::string> instructionSets = {}; ///< see MachineName
 };
 
 } // namespace ditc

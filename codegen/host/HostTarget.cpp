@@ -139,7 +139,7 @@ FailureOr<HostObject> emitHost(ModuleOp module, const HostOptions &options) {
   auto bytes = linkSharedObject(objects, *linker);
   if (!bytes)
     return fail(bytes.takeError());
-  return HostObject{std::move(*bytes), name->triple, name->cpu};
+  return HostObject{std::move(*bytes), name->triple, name->cpu, name->instructionSets};
 }
 
 FailureOr<std::string> printHostKernel(plan::KernelOp kernel, const HostOptions &options) {

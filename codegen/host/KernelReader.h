@@ -4,6 +4,7 @@
 // that has failed answers with harmless values, so that a family reads everything first and checks once.
 #pragma once
 
+#include "codegen/AttentionOptions.h"
 #include "dialects/plan/Plan.h"
 
 #include "llvm/Support/Error.h"
@@ -32,6 +33,7 @@ public:
   llvm::StringRef word(llvm::StringRef name);
   llvm::SmallVector<int64_t> integers(llvm::StringRef name);
   mlir::Attribute attribute(llvm::StringRef name) { return kernel.getConfig().get(name); }
+  AttentionOptions attentionOptions() { return AttentionOptions(kernel); }
 
   bool failed() const { return !problem.empty(); }
   llvm::Error takeError() { return llvm::createStringError(problem); }

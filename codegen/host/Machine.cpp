@@ -4,6 +4,7 @@
 #include "codegen/host/Machine.h"
 
 #include "codegen/host/Elements.h"
+#include "runtime/HostDevice.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -53,6 +54,12 @@ llvm::Expected<MachineName> resolveMachine(llvm::StringRef cpu) {
   std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(triple, "generic", ""));
   if (!info->isCPUStringValid(name.cpu))
     return llvm::createStringError("unknown CPU '" + name.cpu + "' for " + name.triple);
+  if (triple.isX86()) {
+    info.reset(target->createMCSubtargetInfo(triple, name.cpu, name.features));
+    for (std::string_view set : kInstructionSets)
+      if (info->checkFeatures("+" + std::string(set)))
+        name.instructionSets.emplace_back(set);
+  }
   return name;
 }
 

@@ -8,6 +8,7 @@
 #include "llvm/Support/Error.h"
 
 #include <string>
+#include <vector>
 
 namespace llvm {
 class TargetMachine;
@@ -18,6 +19,7 @@ namespace ditc {
 /// Triple, CPU and features, resolved: "native" is the machine that ditc runs on, "" the default.
 struct MachineName {
   std::string triple, cpu, features;
+  std::vector<std::string> instructionSets; ///< of x86: those that code for it may use and a runtime can ask for
 };
 llvm::Expected<MachineName> resolveMachine(llvm::StringRef cpu);
 

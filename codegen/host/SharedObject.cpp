@@ -106,8 +106,11 @@ llvm::Expected<std::string> findLinker(llvm::StringRef wanted) {
 
 llvm::Expected<std::vector<uint8_t>> linkSharedObject(llvm::ArrayRef<llvm::SmallVector<char, 0>> objects, llvm::StringRef linker) {
   TemporaryFolder folder;
-  if (folder.getError())
-    return llvm::createStringError("cannot make a temporary folder: " + folder.getError().message());
+  if (folder.getError()) {
+    llvm::SmallString<128> parent;
+    llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, parent);
+    return llvm::createStringError("cannot make a folder in '" + parent.str() + "': " + folder.getError().message() + "; set TMPDIR to a folder that can be written");
+  }
   llvm::SmallVector<std::string> inputs;
   for (size_t i = 0; i < objects.size(); ++i) {
     inputs.push_back(folder.file(llvm::Twine(i) + ".o"));

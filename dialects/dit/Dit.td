@@ -116,12 +116,14 @@ def Dit_AttentionOp : Dit_Op<"attention", [Pure]> {
   let description = [{
     softmax(scale · q kᵀ + mask) v over the last key axis, statistics in fp32. q is [B, H, Nq, D], k [B, G, Nk, D], v [B, G, Nk, Dv] with H a multiple of
     G (grouped-query attention: query head h uses key head h / (H/G)). `mask` broadcasts to [B, H, Nq, Nk]: i1 keeps where true, a float mask is added. With
-    `causal`, query i sees keys 0..i (aligned top left). A row that has no key, or only keys at -inf, gives exactly 0.
+    `causal`, query i sees keys 0..i (aligned top left); with `window` [before, after] it sees keys i - before..i + after only. With `soft_cap` c a scaled score x
+    becomes c · tanh(x / c) before masks are added. A row that has no key, or only keys at -inf, gives exactly 0.
   }];
-  let arguments = (ins Dit_FloatTensor:$query, Dit_FloatTensor:$key, Dit_FloatTensor:$value, Optional<Dit_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal);
+  let arguments = (ins Dit_FloatTensor:$query, Dit_FloatTensor:$key, Dit_FloatTensor:$value, Optional<Dit_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal,
+                   OptionalAttr<F64Attr>:$soft_cap, OptionalAttr<DenseI64ArrayAttr>:$window);
   let results = (outs Dit_FloatTensor:$result);
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`mask` $mask^)? (`causal` $causal^)? `scale` $scale attr-dict `:` functional-type(operands, $result)
+    $query `,` $key `,` $value (`mask` $mask^)? (`causal` $causal^)? (`window` $window^)? `scale` $scale (`soft_cap` $soft_cap^)? attr-dict `:` functional-type(operands, $result)
   }];
   let hasVerifier = 1;
 }

@@ -102,6 +102,10 @@ LogicalResult AttentionOp::verify() {
     if (!elementOf(getMask()).isInteger(1) && !isa<FloatType>(elementOf(getMask())))
       return emitOpError("mask must be boolean or floating point");
   }
+  if (getSoftCap() && !(getSoftCap()->convertToDouble() > 0))
+    return emitOpError("soft cap must be above 0");
+  if (getWindow() && (getWindow()->size() != 2 || (*getWindow())[0] < 0 || (*getWindow())[1] < 0))
+    return emitOpError("window must be two numbers of keys, before and after a query's own");
   return expectShape(*this, getResult(), {q[0], q[1], q[2], v[3]});
 }
 

@@ -31,8 +31,10 @@ double matmulFlops(dit::MatmulOp op) { return 2.0 * tensorType(op.getResult()).g
 /// Two products over all pairs of queries and keys; a causal mask leaves half of them.
 double attentionFlops(dit::AttentionOp op) {
   auto q = tensorType(op.getQuery()).getShape(), v = tensorType(op.getValue()).getShape();
-  double pairs = static_cast<double>(q[0]) * q[1] * q[2] * v[2];
-  return 2.0 * pairs * (q[3] + v[3]) * (op.getCausal() ? 0.5 : 1.0);
+  double keys = op.getCausal() ? v[2] * 0.5 : v[2];
+  if (op.getWindow())
+    keys = std::min<double>(keys, (*op.getWindow())[0] + (op.getCausal() ? 0 : (*op.getWindow())[1]) + 1);
+  return 2.0 * q[0] * q[1] * q[2] * keys * (q[3] + v[3]);
 }
 
 double convFlops(dit::ConvOp op) {

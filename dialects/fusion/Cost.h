@@ -25,6 +25,9 @@ struct Work {
   Work &operator+=(const Work &other);
 };
 
+/// What a plan.launch carries of it: bytes, matrixFlops, scalarFlops.
+inline constexpr char kWorkAttr[] = "plan.work";
+
 /// Dense peak rates from the vendors' data sheets.
 struct GpuPeaks {
   std::string_view name;

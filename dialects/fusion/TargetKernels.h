@@ -13,6 +13,8 @@ namespace ditc {
 struct AttentionNeeds {
   /// Above 0: its boolean mask is to be packed, with one verdict for each tile of this many queries and keys.
   int64_t maskRows = 0, maskKeys = 0;
+  /// Above 0: its additive mask, which all queries share, is to get one verdict for each so many keys.
+  int64_t biasKeys = 0;
   /// Above 0: the last tiles are shared by all blocks. Scratch of so many numbers holds the parts (f32), and so many
   /// numbers of zeroed memory count them (i32).
   int64_t parts = 0, counters = 0;

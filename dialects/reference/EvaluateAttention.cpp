@@ -38,6 +38,30 @@ private:
   SmallVector<int64_t> strides;
 };
 
+/// What the attributes make of a row of products: scale, soft cap, and the keys that its query sees by their places.
+template <typename T> struct Positions {
+  explicit Positions(AttentionOp op) : scale(static_cast<T>(op.getScale().convertToDouble())) {
+    if (op.getSoftCap())
+      cap = static_cast<T>(op.getSoftCap()->convertToDouble());
+    if (op.getWindow())
+      before = (*op.getWindow())[0], after = (*op.getWindow())[1];
+    if (op.getCausal())
+      after = 0;
+  }
+
+  void finish(T *scores, int64_t keys, int64_t query) const {
+    for (int64_t key = 0; key < keys; ++key) {
+      T score = scores[key] * scale;
+      bool sees = key >= query - before && key <= query + after;
+      scores[key] = !sees ? -std::numeric_limits<T>::infinity() : cap > 0 ? cap * std::tanh(score / cap) : score;
+    }
+  }
+
+  static constexpr int64_t kAll = int64_t(1) << 40;
+  T scale, cap = 0;
+  int64_t before = kAll, after = kAll; ///< keys that are seen beside the query's own
+};
+
 /// exp(score - largest) in place; the sum of them. A row without a key, or with only -inf, becomes zeros.
 template <typename T> double exponentiate(T *scores, int64_t keys) {
   T largest = -std::numeric_limits<T>::infinity();
@@ -63,7 +87,7 @@ TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorVa
   std::vector<T> q = numbersOf<T>(query), k = numbersOf<T>(key), v = numbersOf<T>(value), result(shape[0] * heads * queries * valueWidth);
   std::vector<T> scores(kRows * keys);
   Mask<T> mask(maskValue);
-  T scale = static_cast<T>(op.getScale().convertToDouble());
+  Positions<T> positions(op);
   for (int64_t slice = 0; slice < shape[0] * heads; ++slice) {
     int64_t batch = slice / heads, head = slice % heads, source = batch * groups + head / (heads / groups);
     PackedMatrix<T> keyMatrix(k.data() + source * keys * width, width, keys, 1, width);
@@ -74,8 +98,7 @@ TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorVa
       keyMatrix.multiply(q.data() + (slice * queries + first) * width, rows, scores.data());
       for (int64_t row = 0; row < rows; ++row) {
         T *line = scores.data() + row * keys;
-        for (int64_t i = 0; i < keys; ++i)
-          line[i] = op.getCausal() && i > first + row ? -std::numeric_limits<T>::infinity() : line[i] * scale;
+        positions.finish(line, keys, first + row);
         mask.addTo(line, keys, batch, head, first + row);
         sums[row] = exponentiate(line, keys);
       }

@@ -116,6 +116,7 @@ public:
   bool initialised = false;
   std::vector<Context> contexts;
   std::map<Pointer, Allocation> allocations;
+  std::map<const char *, size_t> pinned; ///< memory of the host that copies read in the stream's order
   std::vector<size_t> used; ///< bytes, by device
   std::set<Stream *> streams;
   std::set<Event *> events;

@@ -154,6 +154,15 @@ CUDA_EXPORT cuFuncGetAttribute(int *value, FunctionAttribute attribute, Function
   return InvalidValue;
 }
 
+CUDA_EXPORT cuFuncGetParamInfo(Function function, size_t index, size_t *offset, size_t *bytes) {
+  const emulator::KernelEntry &entry = *kernelOf(function)->entry;
+  if (index >= entry.parameterCount)
+    return InvalidValue;
+  *offset = 0; // nobody asks
+  *bytes = entry.parameterSizes[index];
+  return Success;
+}
+
 CUDA_EXPORT cuLaunchKernelEx(const LaunchConfig *config, Function function, void **parameters, void **extra) {
   State &state = State::get();
   std::lock_guard lock(state.mutex);

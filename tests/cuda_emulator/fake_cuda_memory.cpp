@@ -4,7 +4,9 @@
 // allocated. Copies outside of allocations are errors.
 #include "FakeDevice.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <sys/mman.h>
 
 using namespace fake;
@@ -87,11 +89,44 @@ CUDA_EXPORT cuMemFree_v2(Pointer pointer) {
   return result;
 }
 
+CUDA_EXPORT cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
+  State &state = State::get();
+  std::lock_guard lock(state.mutex);
+  if (Result result = state.ready())
+    return result;
+  *pointer = malloc(bytes);
+  state.pinned[static_cast<const char *>(*pointer)] = bytes;
+  return Success;
+}
+
+CUDA_EXPORT cuMemFreeHost(void *pointer) {
+  State &state = State::get();
+  std::lock_guard lock(state.mutex);
+  Result result = state.drainAll();
+  state.pinned.erase(static_cast<const char *>(pointer));
+  free(pointer);
+  return result;
+}
+
+CUDA_EXPORT cuPointerGetAttribute(void *value, int attribute, Pointer pointer) {
+  State &state = State::get();
+  std::lock_guard lock(state.mutex);
+  constexpr int kMemoryType = 2, kHost = 1;
+  auto found = state.pinned.upper_bound(reinterpret_cast<const char *>(pointer));
+  if (attribute != kMemoryType || found == state.pinned.begin() ||
+      reinterpret_cast<const char *>(pointer) >= std::prev(found)->first + std::prev(found)->second)
+    return InvalidValue;
+  *static_cast<unsigned *>(value) = kHost;
+  return Success;
+}
+
 CUDA_EXPORT cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t bytes, ditc::cuda::Stream handle) {
   State &state = State::get();
   std::lock_guard lock(state.mutex);
   Stream *stream = state.streamOf(handle);
-  if (stream && stream->capture)
+  auto pinned = state.pinned.upper_bound(static_cast<const char *>(from));
+  bool isPinned = pinned != state.pinned.begin() && static_cast<const char *>(from) < std::prev(pinned)->first + std::prev(pinned)->second;
+  if (isPinned || (stream && stream->capture))
     return transfer(handle, {"copy to device", [=] { return memcpy(address(to), from, bytes), Success; }}, {to}, bytes);
   // The driver stages ordinary memory: the caller may change it after the call.
   auto staged = std::make_shared<std::vector<char>>();

@@ -40,6 +40,22 @@ func.func @mask(%q: tensor<1x4x8x16xf32>, %m: tensor<1x1x3x8xi1>) -> tensor<1x4x
 
 // -----
 
+func.func @window(%q: tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32> {
+  // expected-error @+1 {{window must be two numbers of keys, before and after a query's own}}
+  %y = dit.attention %q, %q, %q window [3] scale 1.0 : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32>
+  return %y : tensor<1x4x8x16xf32>
+}
+
+// -----
+
+func.func @soft_cap(%q: tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32> {
+  // expected-error @+1 {{soft cap must be above 0}}
+  %y = dit.attention %q, %q, %q scale 1.0 soft_cap 0.0 : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32>
+  return %y : tensor<1x4x8x16xf32>
+}
+
+// -----
+
 func.func @channels(%x: tensor<1x6x8x8xf32>, %w: tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32> {
   // expected-error @+1 {{channels do not fit: input 6, filter 6, groups 2}}
   %y = dit.conv %x, %w {strides = array<i64: 1, 1>, padding_low = array<i64: 0, 0>, padding_high = array<i64: 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x6x8x8xf32>, tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # build_models.sh [BUNDLE] [BUILD] [PART...]: compiles what run_models.sh runs on a CUDA machine into BUNDLE (a folder that
 # git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo python full
-# rowwise; all of them unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
+# rowwise tune; all of them but tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
 # from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Models whose variable is not set are left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -94,9 +94,23 @@ rowwise() {
   "$build/bin/compile_kernels" sm_90a "$bundle/rowwise" "$bundle"/rowwise/*.mlir
 }
 
+# Candidates of all gemm kernels of the full-size models: `bin/ditc-run tune tune/models.tune -o tuning.json` measures them,
+# `ditc tune --merge tuning.json --database codegen/tuning/h200.json` takes the results in.
+tune() {
+  [ -n "${DITC_ZOO_FULL_DIR:-}" ] || { echo "DITC_ZOO_FULL_DIR is not set: nothing to tune"; return 0; }
+  mkdir -p "$bundle/tune"
+  set --
+  for model in $(full_models); do
+    gzip -dc "$DITC_ZOO_FULL_DIR/$model.pt2.gz" > "$scratch/$model.pt2"
+    set -- "$@" "$scratch/$model.pt2"
+  done
+  "$ditc" compile "$@" --target sm_90a --tuning-bundle "$bundle/tune/models.tune"
+  rm -f "$scratch"/*.pt2
+}
+
 for part in $parts; do
   case $part in
-    bin | zoo | python | full | rowwise) "$part"; note "$part" ;;
+    bin | zoo | python | full | rowwise | tune) "$part"; note "$part" ;;
     *) echo "build_models.sh: no part '$part'" >&2; exit 2 ;;
   esac
 done

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // compile_kernels ARCH OUT FILE.mlir...: compiles plan.kernels by themselves, as the compiler would inside a package.
-// FILE is what `ditc compile --dump` writes for a kernel, or written by hand. OUT gets kernels.json, the images and
-// their sources, and resources.json. For the bundles of tests/gpu; needs NVRTC, no GPU.
+// FILE is what `ditc compile --dump` writes for a kernel, or written by hand; ARCH also sm_90, which is Hopper with the
+// kernels of other architectures, so that its GPUs run these. OUT gets kernels.json, the images and their sources, and
+// resources.json. For the bundles of tests/gpu; needs NVRTC, no GPU.
 #include "codegen/cuda/CudaTarget.h"
 #include "runtime/Error.h"
 
@@ -29,6 +30,8 @@ void writeFile(const fs::path &path, const void *data, size_t size) {
 }
 
 void writeFile(const fs::path &path, const std::string &text) { writeFile(path, text.data(), text.size()); }
+
+std::optional<CudaArch> archOf(std::string_view name) { return name == "sm_90" ? CudaArch{"sm_90", 90} : parseCudaArch(name); }
 
 /// All kernels of the files; a name that comes again is the same kernel.
 mlir::OwningOpRef<mlir::ModuleOp> readKernels(mlir::MLIRContext &context, char **first, char **last) {
@@ -62,7 +65,7 @@ void write(const CudaObject &object, const fs::path &folder) {
 } // namespace
 
 int main(int argc, char **argv) try {
-  std::optional<CudaArch> arch = argc < 4 ? std::nullopt : parseCudaArch(argv[1]);
+  std::optional<CudaArch> arch = argc < 4 ? std::nullopt : archOf(argv[1]);
   if (!arch) {
     fmt::print(stderr, "usage: compile_kernels ARCH OUT FILE.mlir...\n");
     return 2;

@@ -2,7 +2,7 @@
 """run_models.py BUNDLE OUT [PART...]: whole packages and rowwise kernels on this machine's GPU.
 
 Each part runs in processes of its own, prints a table and writes OUT/PART.json with the environment; a part whose piece
-of the bundle is not there is passed over. Exit status 1 when one of them found something wrong."""
+of the bundle is not there is passed over; `peers`, which takes long, runs only when it is named. Exit status 1 when one of them found something wrong."""
 import json
 import os
 import pathlib
@@ -39,12 +39,12 @@ def conformance(bundle, out):
     return {**result, "beside_eager": eager.get("errors"), "failures": result["failures"] + eager["failures"]}
 
 
-def full(bundle, out):
+def full(bundle, out, options=""):
     names = sorted(path.name.removesuffix(".notes.json") for path in (bundle / "full").glob("*.notes.json"))
     chosen = os.environ.get("DITC_MODELS")
     names = [name for name in names if not chosen or name in chosen.split(",")]
     command = [sys.executable, "-u", "-m", "ditc_gpu.full_models", bundle / "full", out / "full_models.json", *names,
-               *os.environ.get("DITC_FULL_OPTIONS", "").split()]
+               *(os.environ.get("DITC_FULL_OPTIONS") or options).split()]
     subprocess.run([str(word) for word in command], cwd=HERE, check=False)
     written = out / "full_models.json"
     results = json.loads(written.read_text()) if written.exists() else []
@@ -80,6 +80,7 @@ PARTS = {
     "latency": (lambda bundle, out: module("latency", bundle, limit=200), "full/dit_xl2_256.dita"),
     "rowwise": (rowwise, "rowwise/kernels.json"),
     "full": (full, "full/*.notes.json"),
+    "peers": (lambda bundle, out: full(bundle, out, "--peers all --budget 400 --profile 30"), "full/*.notes.json"),
     "sanitizer": (lambda bundle, out: module("zoo", "sanitizer", bundle, limit=550), "*/zoo"),
 }
 
@@ -91,7 +92,7 @@ def main():
         sys.exit(f"run_models.py: no part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
     environment_ = environment(bundle)
     wrong = []
-    for name in sys.argv[3:] or PARTS:
+    for name in sys.argv[3:] or [name for name in PARTS if name != "peers"]:
         function, needs = PARTS[name]
         if not any(bundle.glob(needs)):
             print(f"== {name}: passed over, the bundle has no {needs}")

@@ -71,13 +71,13 @@ plan.kernel @single family "attention" args [memref<1x2x200x64xf32>, memref<1x2x
 // 24 · 36 tiles on 132 multiprocessors: the last 72 are shared. The counters of all launches lie at one place, outside of
 // the arena.
 // CHECK-LABEL: plan.program @shared
-// CHECK: %[[P:.*]] = plan.buffer arena : memref<4595712xf32>
+// CHECK: %[[P:.*]] = plan.buffer arena : memref<6893568xf32>
 // CHECK: %[[C:.*]] = plan.buffer zeroed : memref<144xi32>
 // CHECK: plan.step
 // CHECK-NEXT: plan.launch @[[A:attention_[0-9a-f]+]](%{{.*}}, %{{.*}}, %{{.*}}, %[[P]], %[[C]], %{{.*}})
 // CHECK-NEXT: plan.launch @[[A]](
 // CHECK: plan.kernel @[[A]] family "attention" {{.*}} outputs 3 config {{.*}}shared_tiles = true
-// MEMORY-LABEL: plan.program @shared {{.*}}arena_bytes = 46694400
+// MEMORY-LABEL: plan.program @shared {{.*}}arena_bytes = 55885824
 // MEMORY-COUNT-2: plan.buffer zeroed {offset = 0 : i64} : memref<144xi32>
 plan.program @shared inputs ["q"] outputs ["y"] {
   %q = plan.buffer input {index = 0 : i64} : memref<1x24x4608x128xbf16>
@@ -91,3 +91,37 @@ plan.program @shared inputs ["q"] outputs ["y"] {
 }
 plan.kernel @large family "attention" args [memref<1x24x4608x128xbf16>, memref<1x24x4608x128xbf16>, memref<1x24x4608x128xbf16>, memref<1x24x4608x128xbf16>] outputs 1
   config {alignments = array<i64: 16, 16, 16, 16>, causal = false, has_mask = false, scale = 0.08 : f64} { }
+
+// -----
+
+// An additive mask that all queries share, expanded over heads for one of its readers: judged once. One by query is not.
+// CHECK-LABEL: plan.program @added
+// CHECK: %[[M:.*]] = plan.buffer input {index = 1 : i64} : memref<2x1x1x300xbf16>
+// CHECK: %[[V:.*]] = plan.buffer arena : memref<2x1x1x7xi8>
+// CHECK: plan.step
+// CHECK-NEXT: plan.launch @[[JUDGE:mask_judge_[0-9a-f]+]](%[[M]], %[[V]])
+// CHECK-NEXT: plan.launch @attention_{{[0-9a-f]+}}({{.*}}, %[[M]], %[[V]], %{{.*}})
+// CHECK-NEXT: plan.launch @attention_{{[0-9a-f]+}}({{.*}}, %[[V]], %{{.*}})
+// CHECK-NEXT: plan.launch @by_query(
+// CHECK: plan.kernel @[[JUDGE]] family "mask_judge" args [memref<2x1x1x300xbf16>, memref<2x1x1x7xi8>] outputs 1 config {tile_keys = 48 : i64}
+// CHECK: judged_mask = true
+plan.program @added inputs ["q", "m", "k", "n"] outputs ["y"] {
+  %q = plan.buffer input {index = 0 : i64} : memref<2x4x4096x72xbf16>
+  %m = plan.buffer input {index = 1 : i64} : memref<2x1x1x300xbf16>
+  %k = plan.buffer input {index = 2 : i64} : memref<2x4x300x72xbf16>
+  %n = plan.buffer input {index = 3 : i64} : memref<2x1x4096x300xbf16>
+  %e = plan.view %m : memref<2x1x1x300xbf16> -> memref<2x4x1x300xbf16, strided<[300, 0, 300, 1]>>
+  %y = plan.buffer output {index = 0 : i64} : memref<2x4x4096x72xbf16>
+  plan.prepare { }
+  plan.step {
+    plan.launch @direct(%q, %k, %k, %m, %y) : memref<2x4x4096x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x300x72xbf16>, memref<2x1x1x300xbf16>, memref<2x4x4096x72xbf16>
+    plan.launch @expanded(%q, %k, %k, %e, %y) : memref<2x4x4096x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x1x300xbf16, strided<[300, 0, 300, 1]>>, memref<2x4x4096x72xbf16>
+    plan.launch @by_query(%q, %k, %k, %n, %y) : memref<2x4x4096x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x300x72xbf16>, memref<2x1x4096x300xbf16>, memref<2x4x4096x72xbf16>
+  }
+}
+plan.kernel @direct family "attention" args [memref<2x4x4096x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x300x72xbf16>, memref<2x1x1x300xbf16>, memref<2x4x4096x72xbf16>] outputs 1
+  config {alignments = array<i64: 16, 16, 16, 16, 16>, causal = false, has_mask = true, scale = 0.125 : f64} { }
+plan.kernel @expanded family "attention" args [memref<2x4x4096x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x1x300xbf16, strided<[300, 0, 300, 1]>>, memref<2x4x4096x72xbf16>] outputs 1
+  config {alignments = array<i64: 16, 16, 16, 16, 16>, causal = false, has_mask = true, scale = 0.125 : f64} { }
+plan.kernel @by_query family "attention" args [memref<2x4x4096x72xbf16>, memref<2x4x300x72xbf16>, memref<2x4x300x72xbf16>, memref<2x1x4096x300xbf16>, memref<2x4x4096x72xbf16>] outputs 1
+  config {alignments = array<i64: 16, 16, 16, 16, 16>, causal = false, has_mask = true, scale = 0.125 : f64} { }

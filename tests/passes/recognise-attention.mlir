@@ -109,3 +109,37 @@ func.func @not_low_enough(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tens
   %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
   return %o : tensor<6x4x8xf32>
 }
+
+// -----
+
+// Scores capped by a tangent, then masked: 3 · tanh(s / 6) is 3 · tanh((s / 2) / 3).
+// CHECK-LABEL: func.func @soft_cap
+// CHECK: dit.attention %{{.*}} mask %{{.*}} scale 5.000000e-01 soft_cap 3.000000e+00
+func.func @soft_cap(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %added: tensor<6x4x6xf32>) -> tensor<6x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
+  %z = dit.map(%s, %added) : (tensor<6x4x6xf32>, tensor<6x4x6xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %h: f32):
+    %six = arith.constant 6.0 : f32
+    %three = arith.constant 3.0 : f32
+    %x = arith.divf %a, %six : f32
+    %t = math.tanh %x : f32
+    %c = arith.mulf %t, %three : f32
+    %r = arith.addf %c, %h : f32
+    dit.yield %r : f32
+  }
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
+  return %o : tensor<6x4x8xf32>
+}

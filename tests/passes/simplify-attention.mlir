@@ -56,7 +56,48 @@ func.func @masks(%q: tensor<1x1x2x8xf32>) -> (tensor<1x1x2x8xf32>, tensor<1x1x2x
   %m = dit.constant dense<[[[[0.0, -0.0]]]]> : tensor<1x1x1x2xf32>
   %e = dit.expand %m : tensor<1x1x1x2xf32> -> tensor<1x1x2x2xf32>
   %o = dit.attention %q, %q, %q mask %e scale 1.0 : (tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x2x8xf32>
-  %n = dit.constant dense<[[[[true, false]]]]> : tensor<1x1x1x2xi1>
+  %n = dit.constant dense<[[[[false, true]]]]> : tensor<1x1x1x2xi1>
   %p = dit.attention %q, %q, %q mask %n scale 1.0 : (tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>, tensor<1x1x1x2xi1>) -> tensor<1x1x2x8xf32>
   return %o, %p : tensor<1x1x2x8xf32>, tensor<1x1x2x8xf32>
+}
+
+// -----
+
+// A constant mask that hides by places only: causal, near neighbours (added), both bounds off the square; a hole is kept.
+// CHECK-LABEL: func.func @places
+// CHECK: dit.attention %arg0, %arg0, %arg0 causal scale 1.0
+// CHECK: dit.attention %arg0, %arg0, %arg0 window [1, 0] scale 1.0
+// CHECK: dit.attention %arg0, %arg0, %arg0 mask
+// CHECK: dit.attention %arg0, %arg0, %arg0 mask
+func.func @places(%q: tensor<2x1x3x8xf32>) -> (tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>) {
+  %m = dit.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %e = dit.expand %m : tensor<1x1x3x3xi1> -> tensor<2x1x3x3xi1>
+  %o = dit.attention %q, %q, %q mask %e scale 1.0 : (tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x3xi1>) -> tensor<2x1x3x8xf32>
+  %n = dit.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0xFF800000, 0.0, 0.0]]> : tensor<3x3xf32>
+  %v = dit.view %n : tensor<3x3xf32> -> tensor<1x1x3x3xf32>
+  %p = dit.attention %q, %q, %q mask %v scale 1.0 : (tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<1x1x3x3xf32>) -> tensor<2x1x3x8xf32>
+  %h = dit.constant dense<[[[[true, false, false], [true, true, false], [true, false, true]]]]> : tensor<1x1x3x3xi1>
+  %r = dit.attention %q, %q, %q mask %h scale 1.0 : (tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<1x1x3x3xi1>) -> tensor<2x1x3x8xf32>
+  %l = dit.constant dense<[[[[0.0, -1.0e+4, -1.0e+4], [0.0, 0.0, -1.0e+4], [0.0, 0.0, 0.0]]]]> : tensor<1x1x3x3xf32>
+  %s = dit.attention %q, %q, %q mask %l scale 1.0 : (tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<1x1x3x3xf32>) -> tensor<2x1x3x8xf32>
+  return %o, %p, %r, %s : tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>, tensor<2x1x3x8xf32>
+}
+
+// -----
+
+// The first keys of all sequences, spread over queries: the others are cut off. Lengths that differ stay a mask, also
+// where it has as many numbers as queries have keys.
+// CHECK-LABEL: func.func @lengths
+// CHECK: %[[K:.*]] = dit.slice %arg0 offsets [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<2x1x2x8xf32> -> tensor<2x1x1x8xf32>
+// CHECK: %[[V:.*]] = dit.slice %arg0 offsets [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<2x1x2x8xf32> -> tensor<2x1x1x8xf32>
+// CHECK: dit.attention %arg0, %[[K]], %[[V]] scale 1.0
+// CHECK: dit.attention %arg0, %arg0, %arg0 mask
+func.func @lengths(%q: tensor<2x1x2x8xf32>) -> (tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>) {
+  %m = dit.constant dense<[[[[true, false]]], [[[true, false]]]]> : tensor<2x1x1x2xi1>
+  %e = dit.expand %m : tensor<2x1x1x2xi1> -> tensor<2x1x2x2xi1>
+  %o = dit.attention %q, %q, %q mask %e scale 1.0 : (tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>, tensor<2x1x2x2xi1>) -> tensor<2x1x2x8xf32>
+  %n = dit.constant dense<[[[[true, false]]], [[[true, true]]]]> : tensor<2x1x1x2xi1>
+  %f = dit.expand %n : tensor<2x1x1x2xi1> -> tensor<2x1x2x2xi1>
+  %p = dit.attention %q, %q, %q mask %f scale 1.0 : (tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>, tensor<2x1x2x2xi1>) -> tensor<2x1x2x8xf32>
+  return %o, %p : tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>
 }

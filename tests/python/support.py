@@ -62,6 +62,12 @@ def golden(model: str, what: str) -> dict:
     return safetensors.load(str(MODELS / model / f"{what}.safetensors"))
 
 
+def first_rows(tensor, rows):
+    """The first rows of a dense tensor."""
+    size = len(tensor.data) // tensor.shape[0]
+    return ditc.Tensor(bytes(tensor.data[: rows * size]), tensor.dtype, (rows, *tensor.shape[1:]))
+
+
 def numbers(value) -> list:
     """All elements of a tensor or of nested lists, in order."""
     if hasattr(value, "tolist"):

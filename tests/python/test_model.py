@@ -256,10 +256,45 @@ class Loading(unittest.TestCase):
 
     @needs_compiler
     def test_policies_for_unknown_shapes(self):
-        with self.assertRaises(ditc.Error):  # not compiled to be padded
-            ditc.load(support.dit(), on_unknown_shape="nearest")
+        with self.assertRaisesRegex(ditc.Error, "cannot be padded to a larger bucket"):
+            ditc.load(support.trees(), on_unknown_shape="nearest")
         with self.assertRaisesRegex(ditc.Error, "expected one of error, nearest"):
             ditc.load(support.dit(), on_unknown_shape="pad")
+
+    @needs_compiler
+    def test_fewer_rows_are_padded_and_cropped(self):
+        model, exact = ditc.load(support.dit(), on_unknown_shape="nearest"), ditc.load(support.dit())
+        four = golden("dit", "inputs_batch4")
+        expected = numbers(exact.run(four)[0])
+        for rows, bucket in ((3, None), (1, None), (4, None), (2, "four"), (3, None)):
+            inputs = {name: support.first_rows(value, rows) for name, value in four.items()}
+            (output,) = model.run(inputs, bucket=bucket)
+            self.assertEqual(tuple(output.shape), (rows, 8, 16, 16))
+            values = numbers(output)
+            worst = max(abs(a - b) for a, b in zip(values, expected))
+            self.assertLess(worst, 1e-4)
+            self.assertEqual(len(values), rows * 8 * 16 * 16)
+        with self.assertRaisesRegex(ditc.Error, "no bucket of .* takes these shapes"):
+            exact.run({name: support.first_rows(value, 3) for name, value in four.items()})
+        out = ditc.Tensor(bytearray(3 * 8 * 16 * 16 * 4), "f32", (3, 8, 16, 16))
+        model.run({name: support.first_rows(value, 3) for name, value in four.items()}, out=out)
+        self.assertLess(max(abs(a - b) for a, b in zip(numbers(out), expected)), 1e-4)
+
+    @needs_compiler
+    def test_arguments_of_wrong_types_are_refused(self):
+        for options, text in (({"memory_budget": -1}, "memory_budget is -1; expected a whole number"), ({"memory_budget": 1.5}, "memory_budget is 1.5"),
+                              ({"threads": "2"}, "threads is '2'"), ({"threads": -1}, "threads is -1"), ({"weights": 3}, "weights is 3; expected None"),
+                              ({"weights": [None]}, "weights is .None.; expected None")):
+            with self.assertRaisesRegex(ditc.Error, text):
+                ditc.load(support.dit(), **options)
+        with self.assertRaisesRegex(ditc.Error, "the package is None; expected the path"):
+            ditc.load(None)
+        model = ditc.load(support.dit())
+        for call, text in ((lambda: model.run(None), "inputs are a NoneType; expected a mapping"), (lambda: model.run({}, bucket=3), "bucket is 3; expected None or the name"),
+                           (lambda: model.run({}, stream="s"), "stream is 's'; expected a CUDA stream"), (lambda: model.set_weights(None), "weights are a NoneType"),
+                           (lambda: model.prepare(3), "bucket is 3")):
+            with self.assertRaisesRegex(ditc.Error, text):
+                call()
 
     def test_a_missing_library_is_explained(self):
         code = "import support, ditc\ntry: ditc.runtime_version()\nexcept ditc.Error as error: print(error)"

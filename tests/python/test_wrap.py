@@ -113,6 +113,15 @@ class Wrap(support.TestCase):
             strict(self.inputs["hidden_states"])
         self.assertEqual(self.module.eager_calls, 0)
 
+    def test_or_is_padded(self):
+        wrapped = ditc.wrap(self.module, support.dit("--weights-in", "none"), "nearest", output_type=FakeOutput)
+        one = {name: support.first_rows(value, 1) for name, value in self.inputs.items()}
+        sample = wrapped(**one, return_dict=True).sample
+        self.assertEqual(tuple(sample.shape), (1, 8, 16, 16))
+        whole = support.numbers(wrapped(**self.inputs, return_dict=True).sample)
+        self.assertLess(max(abs(a - b) for a, b in zip(support.numbers(sample), whole)), 1e-4)
+        self.assertEqual(self.module.eager_calls, 0)
+
     def test_arguments_that_do_not_matter_are_ignored_when_told(self):
         wrapped = ditc.wrap(self.module, support.dit(), weights="package", output_type=FakeOutput, ignore=("cross_attention_kwargs",))
         self.assert_close(wrapped(**self.inputs, cross_attention_kwargs={"scale": 0.5}).sample, self.expected)

@@ -132,8 +132,39 @@ TEST_F(CApiTest, BucketPolicies) {
   EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_EXACT, nullptr, nullptr), DITC_OK);
   expectError(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_ERROR_INPUT, "no bucket of");
   expectError(ditc_set_bucket_policy(package, DITC_BUCKET_NEAREST, nullptr, nullptr), DITC_ERROR_INPUT,
-              "was not compiled with masks for padding");
+              "cannot be padded to a larger bucket");
   expectError(ditc_set_bucket_policy(package, DITC_BUCKET_FALLBACK, nullptr, nullptr), DITC_ERROR_USAGE, "needs a callback");
+}
+
+TEST(CApi, PaddedRuns) {
+  TempFolder folder;
+  writeTestPackage(folder / "p.dita", {.manifest = [](ditc::Manifest &manifest) {
+                     manifest.padding = {{"rows", {{"x", 0, {}}}, {{"y", 0}}}};
+                   }});
+  ditc_package *package = nullptr;
+  ditc_context *context = nullptr;
+  ASSERT_EQ(ditc_open((folder / "p.dita").c_str(), nullptr, &package), DITC_OK) << ditc_last_error();
+  ASSERT_EQ(ditc_context_create(package, &context), DITC_OK);
+  int64_t xShape[2] = {3, 3}, yShape[2] = {0, 0};
+  std::vector<float> x = inputX(3), y(12);
+  ditc_tensor in{"x", x.data(), DITC_F32, 2, xShape, nullptr, DITC_HOST};
+  const char *bucket = nullptr;
+  EXPECT_EQ(ditc_choose_bucket(package, &in, 1, &bucket), DITC_ERROR_INPUT);
+  EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_NEAREST, nullptr, nullptr), DITC_OK) << ditc_last_error();
+  EXPECT_EQ(ditc_choose_bucket(package, &in, 1, &bucket), DITC_OK);
+  EXPECT_STREQ(bucket, "four");
+  EXPECT_EQ(ditc_output_shape(package, nullptr, &in, 1, 0, yShape), DITC_OK);
+  EXPECT_EQ(yShape[0], 3);
+  EXPECT_EQ(yShape[1], 4);
+  EXPECT_EQ(ditc_output_shape(package, nullptr, &in, 1, 1, yShape), DITC_ERROR_USAGE);
+  EXPECT_EQ(ditc_output_shape(package, "two", &in, 1, 0, yShape), DITC_ERROR_INPUT);
+  ditc_tensor out{"y", y.data(), DITC_F32, 2, yShape, nullptr, DITC_HOST};
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK) << ditc_last_error();
+  EXPECT_EQ(y, expectedY(x));
+  EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_EXACT, nullptr, nullptr), DITC_OK);
+  EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_ERROR_INPUT);
+  ditc_context_destroy(context);
+  ditc_close(package);
 }
 
 TEST_F(CApiTest, OptionsOfAnOlderHeader) {

@@ -5,3 +5,11 @@ target_precompile_headers(ditc_random_graphs_objects REUSE_FROM ditc_pch)
 add_executable(ditc_random_graphs_test)
 target_link_libraries(ditc_random_graphs_test PRIVATE ditc_random_graphs_objects)
 add_test(NAME random-graphs COMMAND ditc_random_graphs_test) # one process: starting MLIR 240 times would cost more
+
+# The padding proof, on functions written by hand.
+add_library(ditc_padding_proof_objects OBJECT unit/padding_proof_test.cpp)
+target_link_libraries(ditc_padding_proof_objects PUBLIC ditc_compiler GTest::gmock GTest::gtest_main)
+target_precompile_headers(ditc_padding_proof_objects REUSE_FROM ditc_pch)
+add_executable(ditc_padding_proof_test)
+target_link_libraries(ditc_padding_proof_test PRIVATE ditc_padding_proof_objects)
+add_test(NAME padding-proof COMMAND ditc_padding_proof_test)

@@ -45,16 +45,20 @@ TEST_F(HopperAttention, TilesOfMeasuredShapes) {
     int consumers, blockN, shared;
   };
   const Case cases[] = {
-      {kFlux, 2, 128, 72},
-      {kPixArt, 3, 128, 44},
-      {kPixArtCross, 3, 112, 0},
+      {kFlux, 3, 80, 48},
+      {kPixArt, 4, 64, 0},
+      {kPixArtCross, 4, 48, 0},
       {{.batch = 2, .heads = 38, .queries = 4429, .keys = 4429, .dim = 64}, 3, 128, 0},
       {{.batch = 2, .heads = 16, .queries = 256, .keys = 256, .dim = 72}, 1, 64, 0},
-      {{.heads = 40, .queries = 32760, .keys = 32760, .dim = 128}, 2, 128, 76},
+      {{.heads = 40, .queries = 32760, .keys = 32760, .dim = 128}, 3, 80, 108},
+      {{.heads = 40, .queries = 32760, .keys = 512, .dim = 128}, 3, 64, 0},
       {{.batch = 2, .heads = 12, .queries = 4360, .keys = 4360, .dim = 256}, 2, 80, 48},
+      {{.batch = 2, .heads = 16, .queries = 1024, .keys = 1024, .dim = 72}, 4, 64, 0},
+      {{.batch = 2, .heads = 8, .queries = 1024, .keys = 1024, .dim = 80}, 2, 128, 0},
+      {{.batch = 2, .heads = 8, .queries = 4096, .keys = 4096, .dim = 40}, 3, 128, 88},
       {with(kPixArtCross, [](auto &s) { s.mask = "memref<2x1x1x300xf32>"; }), 3, 80, 0},
-      {with(kPixArtCross, [](auto &s) { s.mask = "memref<2x1x1x300xi1>"; }), 3, 96, 0},
-      {with(kPixArt, [](auto &s) { s.causal = true; }), 3, 128, 0},
+      {with(kPixArtCross, [](auto &s) { s.mask = "memref<2x1x1x300xi1>"; }), 4, 64, 0},
+      {with(kPixArt, [](auto &s) { s.causal = true; }), 4, 64, 0},
   };
   for (const Case &c : cases) {
     AttentionProblem p = problem(c.shape);
@@ -79,6 +83,15 @@ TEST_F(HopperAttention, EverySizeFitsSharedMemory) {
       }
 }
 
+TEST_F(HopperAttention, PackedMasksComeInWholeWords) {
+  for (int64_t dim = 8; dim <= 256; dim += 8)
+    for (int64_t keys : {33, 300, 5000})
+      for (std::string extra : {"", ", soft_cap = 20.0 : f64"}) {
+        AttentionTiles tiles = attentionTilesFor(problem({.heads = 40, .queries = 4096, .keys = keys, .dim = dim, .mask = fmt::format("memref<1x1x1x{}xi1>", keys), .extra = extra}));
+        EXPECT_TRUE(tiles.blockN % 32 == 0 && tiles.blockN > 0) << dim << " " << keys << extra << ": " << tiles.blockN;
+      }
+}
+
 TEST_F(HopperAttention, WhatItCannotRead) {
   EXPECT_TRUE(acceptsHopperAttention(kernels.parse(kFlux)));
   EXPECT_TRUE(acceptsHopperAttention(kernels.parse({.heads = 6, .dim = 64, .keyHeads = 2, .valueDim = 128})));
@@ -100,21 +113,26 @@ TEST_F(HopperAttention, Needs) {
   auto needs = [&](const AttentionShape &shape) { return hopperAttentionNeeds(kernels.parse(shape)); };
   AttentionNeeds flux = needs(kFlux);
   EXPECT_EQ(flux.maskRows, 0);
-  EXPECT_EQ(flux.parts, 2 * 132 * 2 * 128 * (64 + 4));
-  EXPECT_EQ(flux.counters, 72 * 2);
+  EXPECT_EQ(flux.parts, 2 * 132 * 3 * 128 * (64 + 4));
+  EXPECT_EQ(flux.counters, 48 * 3);
+  AttentionNeeds video = needs({.heads = 24, .queries = 119056, .keys = 119056, .dim = 128}); // HunyuanVideo, 720p
+  EXPECT_LE(4 * (video.parts + video.counters), 64 << 20);
+  EXPECT_GT(video.parts, 0);
   AttentionNeeds boolean = needs(with(kFlux, [](auto &s) { s.mask = "memref<1x1x4608x4608xi1>"; }));
   EXPECT_EQ(boolean.maskRows, 128);
   EXPECT_EQ(boolean.maskKeys, 128);
   EXPECT_EQ(boolean.parts, 0); // blocks may be skipped, so tiles are uneven
-  EXPECT_GT(needs(with(kPixArt, [](auto &s) { s.mask = "memref<2x1x1x4096xbf16>"; })).parts, 0);
-  for (const AttentionShape &shape : {with(kFlux, [](auto &s) { s.element = "f32"; }), kPixArtCross, with(kFlux, [](auto &s) { s.causal = true; }),
+  EXPECT_EQ(needs(kPixArtCross).biasKeys, 48);
+  EXPECT_EQ(needs(with(kPixArtCross, [](auto &s) { s.keys = 48, s.mask = "memref<2x1x1x48xbf16>"; })).biasKeys, 0); // one block
+  EXPECT_GT(needs(with(kFlux, [](auto &s) { s.mask = "memref<1x1x4608x4608xbf16>"; })).parts, 0);
+  for (const AttentionShape &shape : {with(kFlux, [](auto &s) { s.element = "f32"; }), with(kFlux, [](auto &s) { s.causal = true; }),
                                       AttentionShape{.queries = 64, .keys = 64}, AttentionShape{.mask = "memref<1x1x1x256xi1>", .scale = -1}})
     EXPECT_TRUE(needs(shape).parts == 0 && needs(shape).maskRows == 0);
 }
 
 /// The layout that tests/gpu/ditc_gpu/attention_device.py fills by hand, and that was measured.
 TEST_F(HopperAttention, Parameters) {
-  CudaUnit unit = emit(with(kFlux, [](auto &s) { s.scratch = {"memref<4595712xf32>", "memref<144xi32>"}, s.extra = ", shared_tiles = true"; }));
+  CudaUnit unit = emit(with(kFlux, [](auto &s) { s.scratch = {"memref<6893568xf32>", "memref<144xi32>"}, s.extra = ", shared_tiles = true"; }));
   ASSERT_EQ(unit.parameters.size(), 1u);
   EXPECT_EQ(unit.parameters[0].bytes.size(), 512u);
   EXPECT_EQ(at<int64_t>(unit, 392), 4608 * 3072); // the output's batch, head and row
@@ -124,7 +142,7 @@ TEST_F(HopperAttention, Parameters) {
   for (size_t i = 0; i < 5; ++i)
     EXPECT_EQ(at<int32_t>(unit, 416 + 4 * i), sizes[i]);
   EXPECT_FLOAT_EQ(at<float>(unit, 436), 0.125f * 1.44269504f);
-  EXPECT_EQ(at<int32_t>(unit, 456), 72);
+  EXPECT_EQ(at<int32_t>(unit, 456), 48);
   EXPECT_EQ(at<int64_t>(unit, 464), 0); // no log-sum-exp
   std::map<uint32_t, cuda::ParameterPatch> patches;
   for (const cuda::ParameterPatch &patch : unit.parameters[0].patches)
@@ -135,14 +153,17 @@ TEST_F(HopperAttention, Parameters) {
   EXPECT_EQ(k.sizes, (std::vector<uint64_t>{128, 4608, 24, 1}));
   EXPECT_EQ(k.strides[0], 6144u);
   EXPECT_EQ(k.strides[1], 256u);
-  EXPECT_EQ(k.box, (std::vector<uint32_t>{64, 128, 1, 1}));
+  EXPECT_EQ(k.box, (std::vector<uint32_t>{64, 80, 1, 1}));
   EXPECT_EQ(std::get<cuda::TensorMapPatch>(patches.at(0).value).box, (std::vector<uint32_t>{64, 64, 1, 1}));
   EXPECT_EQ(unit.launch.grid[0], 132u);
-  EXPECT_EQ(unit.launch.threads, 384u);
+  EXPECT_EQ(unit.launch.threads, 512u);
 }
 
 TEST_F(HopperAttention, MasksAsText) {
   EXPECT_NE(emit(kPixArtCross).text.find("ColumnBias<ditc::BF16, true>{{}, bias, 300, 0, 300, 8.0"), std::string::npos) << emit(kPixArtCross).text;
+  CudaUnit judged = emit(with(kPixArtCross, [](auto &s) { s.scratch = {"memref<2x1x1x5xi8>"}, s.extra = ", judged_mask = true"; }));
+  EXPECT_NE(judged.text.find("JudgedBias<ditc::BF16, true>{ColumnBias<ditc::BF16, true>{{}, bias, 300, 0, 300, 8.0"), std::string::npos) << judged.text;
+  EXPECT_NE(judged.text.find("}, verdicts, 5, 0}"), std::string::npos) << judged.text;
   CudaUnit odd = emit(with(kPixArtCross, [](auto &s) { s.keys = 299, s.mask = "memref<2x1x1x299xf16>"; }));
   EXPECT_NE(odd.text.find("ColumnBias<ditc::F16, false>{{}, bias, 299, 0, 299"), std::string::npos) << odd.text;
   CudaUnit rows = emit({.mask = "memref<1x2x256x256xf32>"});
@@ -155,6 +176,31 @@ TEST_F(HopperAttention, MasksAsText) {
   EXPECT_EQ(std::get<cuda::PointerPatch>(bits.parameters[2].patches[0].value).arg, 4u);
   CudaUnit keys = emit({.batch = 2, .keys = 200, .mask = "memref<2x1x1x8xi32>", .extra = ", packed_mask = true", .scratch = {"memref<2x1x1x4xi8>"}});
   EXPECT_NE(keys.text.find("BitMask{{}, words, verdicts, 8, 0, 0, 4, 0, 0, 1}"), std::string::npos) << keys.text;
+}
+
+TEST_F(HopperAttention, PlacesAndSoftCaps) {
+  CudaUnit window = emit({.extra = ", window = array<i64: 100, 33>"});
+  EXPECT_NE(window.text.find("run<Config>(p, Window{{}, 100, 33}, StorePlain{})"), std::string::npos) << window.text;
+  CudaUnit both = emit({.causal = true, .extra = ", window = array<i64: 100, 33>"});
+  EXPECT_NE(both.text.find("Window{{}, 100, 0}"), std::string::npos) << both.text;
+  CudaUnit cap = emit({.mask = "memref<1x1x1x256xbf16>", .causal = true, .extra = ", soft_cap = 20.0 : f64"});
+  EXPECT_NE(cap.text.find("Both<Both<SoftCap, ColumnBias<ditc::BF16, true>>, Causal>{Both<SoftCap, ColumnBias<ditc::BF16, true>>{SoftCap{{}, 0.018033"), std::string::npos) << cap.text;
+  EXPECT_EQ(attentionSharedTiles(problem(with(kFlux, [](auto &s) { s.extra = ", window = array<i64: 64, 64>"; })), {2, 128, 64, 64, 2}), 0);
+}
+
+TEST_F(HopperAttention, LogSumExp) {
+  AttentionShape shape = with(kFlux, [](auto &s) { s.extra = ", log_sum_exp = true", s.scratch = {"memref<1x24x4608xf32>"}; });
+  CudaUnit unit = emit(shape);
+  auto sumsOf = [](const CudaUnit &unit) {
+    for (const cuda::ParameterPatch &patch : unit.parameters[0].patches)
+      if (const auto *pointer = std::get_if<cuda::PointerPatch>(&patch.value); pointer && pointer->arg == 3)
+        return patch.offset;
+    return 0u;
+  };
+  EXPECT_EQ(sumsOf(unit), 464u);
+  CudaUnit shared = emit(with(shape, [](auto &s) { s.scratch = {"memref<1x24x4608xf32>", "memref<6893568xf32>", "memref<144xi32>"}, s.extra += ", shared_tiles = true"; }));
+  EXPECT_EQ(sumsOf(shared), 464u);
+  EXPECT_EQ(sumsOf(emit({.queries = 64, .keys = 64, .extra = ", log_sum_exp = true", .scratch = {"memref<1x2x64xf32>"}})), 440u);
 }
 
 TEST_F(HopperAttention, SmallProblems) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packed masks: the unit of family "mask_pack" on the emulator, bit by bit and verdict by verdict.
+// Packed masks: the unit of family "mask_pack" on the emulator, bit by bit and verdict by verdict; and verdicts of additive masks.
 #include "tests/cuda_emulator/run_unit.h"
 #include "tests/unit/AttentionKernels.h"
 
@@ -104,4 +104,33 @@ TEST(PackedMask, SkippedAndFullTiles) {
 TEST(PackedMask, KeysOnly) {
   check({{2, 1, 1, 75}, {75, 75, 75, 1}, 75, 192, 64, [](int64_t b, int64_t, int64_t, int64_t key) { return key < 64 - 30 * b; }});
   check({{1, 1, 70, 1}, {70, 70, 1, 1}, 75, 64, 64, [](int64_t, int64_t, int64_t row, int64_t) { return row % 3 == 0; }}); // one for all keys
+}
+
+TEST(JudgedMask, VerdictsOfAdditiveMasks) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kLow = std::numeric_limits<float>::lowest();
+  constexpr int64_t kKeys = 75, kBlocks = 3; // of 32
+  const std::vector<std::pair<std::function<float(int64_t)>, std::array<int, 3>>> rows = {
+      {[](int64_t) { return 0.0f; }, {2, 2, 2}},
+      {[](int64_t key) { return key < 32 ? 0.0f : -10000.0f; }, {2, 0, 0}},
+      {[](int64_t key) { return key < 40 ? 0.0f : -kInf; }, {2, 1, 0}},
+      {[](int64_t key) { return key == 70 ? 0.0f : kLow; }, {0, 0, 1}},
+      {[](int64_t key) { return key == 5 ? 0.5f : 0.0f; }, {1, 2, 2}},
+      {[](int64_t) { return -10000.0f; }, {1, 1, 1}}, // sees nothing: the mean counts
+      {[](int64_t) { return kLow; }, {1, 1, 1}},
+      {[](int64_t) { return -kInf; }, {0, 0, 0}},
+      {[](int64_t key) { return key == 40 ? std::numeric_limits<float>::quiet_NaN() : -kInf; }, {0, 1, 0}},
+  };
+  AttentionKernels kernels;
+  int64_t heads = rows.size();
+  CudaUnit unit = *emitMaskJudge(kernels.parse("mask_judge", {fmt::format("memref<1x{}x1x{}xf32>", heads, kKeys), fmt::format("memref<1x{}x1x{}xi8>", heads, kBlocks)}, 1, "tile_keys = 32 : i64"));
+  std::vector<float> bias;
+  for (const auto &[value, expected] : rows)
+    for (int64_t key = 0; key < kKeys; ++key)
+      bias.push_back(value(key));
+  std::vector<uint8_t> verdicts(heads * kBlocks, 77);
+  emulator::EmulatedUnit emulated(unit.text, DITC_SOURCE_DIR "/codegen/templates/cuda");
+  emulated.launch("kernel", unit.launch, unit.parameters, {bias.data(), verdicts.data()});
+  for (int64_t head = 0; head < heads; ++head)
+    for (int64_t block = 0; block < kBlocks; ++block)
+      EXPECT_EQ(int(verdicts[head * kBlocks + block]), rows[head].second[block]) << "row " << head << ", block " << block;
 }

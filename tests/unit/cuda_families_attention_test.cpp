@@ -26,6 +26,8 @@ struct Shape {
   bool headsInside = false; ///< [B, N, H, D] in memory, as a projection leaves it
   std::function<double(size_t)> maskValue = {}, value = {};
   double scale = 0.125;
+  double softCap = 0;
+  std::vector<int64_t> window = {};
 };
 
 CudaArg head(const Shape &s, int64_t heads, int64_t tokens, int64_t columns) {
@@ -36,11 +38,13 @@ CudaArg head(const Shape &s, int64_t heads, int64_t tokens, int64_t columns) {
 
 CudaCase attention(const Shape &s) {
   int64_t valueDim = s.valueDim ? s.valueDim : s.dim;
-  std::string scale = std::to_string(s.scale);
+  std::string scale = std::to_string(s.scale), cap = std::to_string(s.softCap), window = s.window.empty() ? "" : std::to_string(s.window[0]) + ", " + std::to_string(s.window[1]);
   CudaCase c{.family = "attention",
-             .config = "scale = " + scale + " : f64, causal = " + (s.causal ? "true" : "false") + ", has_mask = " + (s.mask.empty() ? "false" : "true"),
+             .config = "scale = " + scale + " : f64, causal = " + (s.causal ? "true" : "false") + ", has_mask = " + (s.mask.empty() ? "false" : "true") +
+                       (s.softCap > 0 ? ", soft_cap = " + cap + " : f64" : "") + (window.empty() ? "" : ", window = array<i64: " + window + ">"),
              .args = {head(s, s.heads, s.queries, s.dim), head(s, s.keyHeads, s.keys, s.dim), head(s, s.keyHeads, s.keys, valueDim)},
-             .reference = std::string("dit.attention %0, %1, %2") + (s.mask.empty() ? "" : " mask %3") + (s.causal ? " causal" : "") + " scale " + scale,
+             .reference = std::string("dit.attention %0, %1, %2") + (s.mask.empty() ? "" : " mask %3") + (s.causal ? " causal" : "") +
+                          (window.empty() ? "" : " window [" + window + "]") + " scale " + scale + (s.softCap > 0 ? " soft_cap " + cap : ""),
              .tolerance = s.element == "bf16" ? 1.2e-2 : s.element == "f16" ? 2e-3 : s.element == "f32" ? 2e-6 : 1e-13};
   c.args[2].value = s.value;
   if (!s.mask.empty())
@@ -93,6 +97,44 @@ TEST_F(CudaAttention, CausalAndSharedHeadsAndLayouts) {
   }
 }
 
+TEST_F(CudaAttention, WindowsAndSoftCaps) {
+  for (std::string element : {"bf16", "f32"}) {
+    check({.element = element, .dim = 32, .window = {9, 3}});
+    check({.element = element, .dim = 32, .queries = 200, .keys = 180, .window = {70, 0}});
+    check({.element = element, .dim = 32, .queries = 150, .keys = 40, .window = {20, 5}}); // late rows see no key
+    check({.element = element, .dim = 32, .causal = true, .window = {5, 8}});
+    check({.element = element, .dim = 32, .scale = 1.5, .softCap = 3});
+    check({.element = element, .dim = 32, .mask = "i1", .maskShape = {1, 1, 1, 75}, .causal = true, .scale = -1.5, .softCap = 0.5});
+  }
+}
+
+TEST_F(CudaAttention, LogSumExp) {
+  for (std::string element : {"bf16", "f32", "f64"}) {
+    CudaCase c = attention({.element = element, .dim = 32, .queries = 40, .keys = 30, .window = {4, 4}}); // rows from 34 on see nothing
+    c.config += ", log_sum_exp = true";
+    c.reference = "";
+    c.args.insert(c.args.end() - 1, CudaArg{"f32", {1, 2, 40}});
+    c.outputs = 2;
+    auto q = [](size_t i) { return static_cast<double>(i * 7 % 13) / 4 - 1.5; }; // exact in 8 bits
+    auto k = [](size_t i) { return static_cast<double>(i * 5 % 11) / 4 - 1.25; };
+    c.args[0].value = q, c.args[1].value = k;
+    families.run(c);
+    const Numbers &sums = families.result(0);
+    for (int64_t head = 0; head < 2; ++head)
+      for (int64_t row = 0; row < 40; ++row) {
+        double total = 0;
+        for (int64_t key = std::max<int64_t>(0, row - 4); key < std::min<int64_t>(30, row + 5); ++key) {
+          double dot = 0;
+          for (int64_t i = 0; i < 32; ++i)
+            dot += q((head * 40 + row) * 32 + i) * k((head * 30 + key) * 32 + i);
+          total += std::exp(0.125 * dot);
+        }
+        double want = std::log(total), got = sums[head * 40 + row];
+        EXPECT_TRUE(got == want || std::fabs(got - want) < 1e-5) << got << " " << want;
+      }
+  }
+}
+
 TEST_F(CudaAttention, AnyStrides) {
   for (std::string element : {"bf16", "f32"}) {
     CudaCase c = attention({.element = element, .dim = 24});
@@ -115,6 +157,16 @@ TEST_F(CudaAttention, NoKeysGiveZero) {
     EXPECT_EQ(families.result()[0], 0);
     EXPECT_NE(families.result()[64], 0);
   }
+}
+
+TEST_F(CudaAttention, TheLowestNumbersAreNoInfinity) {
+  for (std::string element : {"bf16", "f32"})
+    for (std::string mask : {"f32", "bf16"}) {
+      double lowest = mask == "f32" ? -3.4028234663852886e38 : -3.3895313892515355e38;
+      check({.element = element, .mask = mask, .maskShape = {1, 1, 1, 75}, .maskValue = [=](size_t) { return lowest; }});
+      EXPECT_NE(families.result()[0], 0); // the mean of V
+      check({.element = element, .mask = mask, .maskShape = {1, 1, 1, 75}, .maskValue = [=](size_t i) { return i < 70 ? lowest : 0.0; }});
+    }
 }
 
 /// Padding behind the valid tokens may hold anything.

@@ -58,6 +58,14 @@ TEST_P(RowwiseNorm, IsRight) {
 
 INSTANTIATE_TEST_SUITE_P(Columns, RowwiseNorm, testing::Values(1, 2, 8, 33, 64, 72, 100, 128, 1152, 1536, 2000, 3072));
 
+TEST(RowwiseNumbers, LongRowsOfSmallElements) {
+  expectRight(norm("layer", "300x2432xbf16", "2432xbf16"));
+  expectRight(norm("layer", "300x1152xf16", "1152xf16")); // 8 threads a row
+  expectRight(norm("rms", "4x4096xf16", ""));
+}
+
+TEST(RowwiseNumbers, ShortRowsByFours) { expectRight(norm("rms", "67584x32xf64", "")); }
+
 TEST(RowwiseNumbers, RowsThatDoNotFitRegisters) {
   expectRight(norm("layer", "2x17001xf32", "17001xf32"));
   expectRight(norm("rms", "3x70000xf32", ""));

@@ -11,6 +11,7 @@
 #include <iterator>
 
 using namespace ditc::test;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -29,7 +30,7 @@ TEST(RowwiseText, ElementwiseIsOneAccessAndOneFunction) {
   std::string text = emitRowwiseUnit(gelu("4096x12288xbf16")).text;
   EXPECT_THAT(text, HasSubstr("load<8, 8>(in0 + g * 8)"));
   EXPECT_THAT(text, HasSubstr("store<8>(out0 + g * 8, "));
-  EXPECT_THAT(text, HasSubstr("a * 0.5f * (tanhf("));
+  EXPECT_THAT(text, HasSubstr("a * 0.5f * (onePlusTanh("));
   EXPECT_THAT(text, Not(HasSubstr("if (g <"))); // the blocks cover the elements exactly
 }
 
@@ -40,6 +41,24 @@ TEST(RowwiseText, ResidualAndNormReadTheirInputsOnce) {
   EXPECT_THAT(outcome.text, HasSubstr("combineInBlock<Sum, 128>"));
   EXPECT_EQ(outcome.blocks, 4096u);
   EXPECT_LE(countOf(outcome.text, "\n"), 60u);
+}
+
+TEST(RowwiseText, LongRowsStayAsTheyLieBetweenTheLoops) {
+  std::string text = emitRowwiseUnit(norm("layer", "2048x2432xbf16", "2432xbf16")).text;
+  EXPECT_EQ(countOf(text, "loadHeld<8>(in0 +"), 1u) << text;
+  EXPECT_THAT(text, HasSubstr("Held<BF16, 8> "));
+  for (const char *widening : {"widening.loop[0]", "widening.loop[1]", "widening.loop[2]"})
+    EXPECT_EQ(countOf(text, widening), 1u) << text; // the assembler must not take two of them for one
+  EXPECT_THAT(text, Not(HasSubstr("if (j <"))); // no load waits behind a branch
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "4096x2432xf32", "2432xf32")).text, Not(HasSubstr("widening")));
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "8192x2432xbf16", "2432xbf16")).text, AllOf(HasSubstr("loadHeldOnce<8>("), HasSubstr("storeOnce<8>(")));
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "32760x1536xbf16", "1536xbf16")).text, Not(HasSubstr("Once<")));
+}
+
+TEST(RowwiseText, ShortRowsComeByFours) {
+  std::string text = emitRowwiseUnit(normAndRotary("1", "4096", "24", /*interleaved=*/true)).text;
+  EXPECT_THAT(text, HasSubstr("for (Index i = 0; i < 4; ++i) {")) << text;
+  EXPECT_THAT(emitRowwiseUnit(normAndRotary("1", "16", "24", true)).text, Not(HasSubstr("i < 4"))); // threads are short, too
 }
 
 TEST(RowwiseText, HalvesOfAHeadMeetInRegisters) {
@@ -53,6 +72,8 @@ TEST(RowwiseText, InterleavedPairsArePickedFromOneAccess) {
   std::string text = emitRowwiseUnit(normAndRotary("1", "4096", "24", /*interleaved=*/true)).text;
   EXPECT_EQ(countOf(text, "(in0 +"), 1u) << text;
   EXPECT_THAT(text, HasSubstr("pick<0, 0, 2, 2, 4, 4, 6, 6>"));
+  EXPECT_THAT(text, HasSubstr("combineInWarp<Sum, 16>")); // one chunk of each of four rows
+  EXPECT_THAT(text, HasSubstr("first / 6"));              // which share a token's angles
   EXPECT_THAT(text, HasSubstr("0xaa >> e & 1 ? "));
   EXPECT_THAT(text, Not(HasSubstr("loadAt")));
 }

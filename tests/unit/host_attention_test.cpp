@@ -22,6 +22,8 @@ struct Problem {
   bool causal = false;
   bool headsInside = false;  ///< [B, N, H, D] in memory, as a projection leaves it
   double scale = 0.125;
+  double softCap = 0;
+  Index window = {};
 };
 
 Index stridesFor(const Problem &p, int64_t heads, int64_t n, int64_t dim) {
@@ -42,7 +44,9 @@ public:
     return p.mask == MaskKind::None ? std::vector<Tensor *>{&q, &k, &v, &out} : std::vector<Tensor *>{&q, &k, &v, &mask, &out};
   }
   std::string config() const {
-    return "scale = " + std::to_string(p.scale) + " : f64, causal = " + (p.causal ? "true" : "false") + ", has_mask = " + (p.mask != MaskKind::None ? "true" : "false");
+    return "scale = " + std::to_string(p.scale) + " : f64, causal = " + (p.causal ? "true" : "false") + ", has_mask = " + (p.mask != MaskKind::None ? "true" : "false") +
+           (p.softCap > 0 ? ", soft_cap = " + std::to_string(p.softCap) + " : f64" : "") +
+           (p.window.empty() ? "" : ", window = array<i64: " + std::to_string(p.window[0]) + ", " + std::to_string(p.window[1]) + ">");
   }
   void run() { runKernel("attention", args(), 1, config()); }
 
@@ -70,7 +74,9 @@ private:
     for (int64_t d = 0; d < p.dim; ++d)
       dot += q.get({b, h, i, d}) * k.get({b, h / (p.heads / p.keyHeads), j, d});
     dot *= p.scale;
-    if (p.causal && j > i)
+    if (p.softCap > 0)
+      dot = p.softCap * std::tanh(dot / p.softCap);
+    if ((p.causal && j > i) || (!p.window.empty() && (j < i - p.window[0] || j > i + p.window[1])))
       return -kInf;
     if (p.mask == MaskKind::None)
       return dot;
@@ -147,6 +153,18 @@ TEST(HostAttention, CausalNeedNotBeSquare) {
   for (auto [queries, keys] : {std::pair<int64_t, int64_t>{70, 70}, {5, 9}, {9, 5}, {130, 65}, {65, 130}, {1, 3}}) {
     all.add({.queries = queries, .keys = keys, .causal = true});
     all.add({.queries = queries, .keys = keys, .element = "f16", .mask = MaskKind::Boolean, .causal = true});
+  }
+}
+
+TEST(HostAttention, WindowsAndSoftCaps) {
+  Attentions all;
+  for (const std::string element : {"f32", "bf16", "f64"}) {
+    for (auto [queries, keys] : {std::pair<int64_t, int64_t>{200, 200}, {5, 9}, {130, 65}, {65, 130}})
+      for (Index window : {Index{7, 3}, {0, 0}, {100, 1}, {0, 90}})
+        all.add({.queries = queries, .keys = keys, .element = element, .window = window});
+    all.add({.queries = 70, .keys = 70, .element = element, .mask = MaskKind::Added, .causal = true, .window = {6, 9}});
+    all.add({.queries = 20, .keys = 70, .element = element, .scale = 1.5, .softCap = 2});
+    all.add({.queries = 20, .keys = 70, .element = element, .mask = MaskKind::Added, .scale = -1.5, .softCap = 0.5});
   }
 }
 

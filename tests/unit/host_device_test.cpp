@@ -172,10 +172,14 @@ TEST(HostDevice, WrongTargets) {
 }
 
 TEST(HostDevice, ProcessorLevels) {
-  EXPECT_EQ(missingForTarget("", "x86-64-v1"), "");
-  EXPECT_EQ(missingForTarget("", "znver9"), ""); // no level: nothing is known about it
+  auto missing = [](const std::string &cpu, std::vector<std::string> sets = {}) {
+    return missingForTarget({"host", "", "", cpu, std::move(sets)});
+  };
+  EXPECT_EQ(missing("x86-64-v1"), "");
+  EXPECT_EQ(missing("znver9"), ""); // no level: what it has is said by its instruction sets
+  EXPECT_EQ(missing("znver9", {"sse3", "avx1024f"}), "a processor with avx1024f");
   bool hasV4 = readText("/proc/cpuinfo").find("avx512bw") != std::string::npos;
-  EXPECT_EQ(missingForTarget("", "x86-64-v4"), hasV4 ? "" : "a processor of level x86-64-v4");
+  EXPECT_EQ(missing("x86-64-v4"), hasV4 ? "" : "a processor of level x86-64-v4");
 }
 
 TEST(HostDevice, NotASharedObject) {

@@ -122,6 +122,6 @@ TEST_F(RequestTest, PinnedInputs) {
 
 TEST_F(RequestTest, ChoosingNeedsNoData) {
   TensorRef shape{"x", DType::f32, {4, kIn}, {}, nullptr};
-  EXPECT_EQ(chooseBucket(session->package(), session->plans(), "", {&shape, 1}), "four");
+  EXPECT_EQ(chooseBucket(session->package(), session->plans(), "", {&shape, 1}).bucket, "four");
   EXPECT_ERROR(session->bind("six"), "has no bucket 'six'; it has two, four");
 }

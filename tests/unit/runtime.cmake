@@ -4,7 +4,8 @@ add_library(ditc_test_kernels MODULE unit/runtime_kernels.c)
 add_executable(ditc_runtime_test
   unit/RuntimeFixture.cpp unit/cache_test.cpp unit/compare_test.cpp unit/cuda_blas_types_test.cpp
   unit/cuda_launch_test.cpp unit/ditc_run_test.cpp
-  unit/host_device_test.cpp unit/kernel_file_test.cpp unit/package_test.cpp unit/plan_test.cpp unit/request_test.cpp unit/session_test.cpp)
+  unit/host_device_test.cpp unit/kernel_file_test.cpp unit/package_test.cpp
+  unit/padding_test.cpp unit/plan_test.cpp unit/request_test.cpp unit/session_test.cpp unit/tuning_test.cpp)
 target_link_libraries(ditc_runtime_test PRIVATE ditc_runtime nlohmann_json::nlohmann_json GTest::gtest_main)
 
 # The C API is tested through the shared library that is deployed.
@@ -24,7 +25,8 @@ gtest_discover_tests(ditc_c_api_test TEST_PREFIX c-api. DISCOVERY_TIMEOUT 60)
 # The CUDA device on the fakes of tests/cuda_emulator. NVRTC's caller is compiled in: a build of the runtime alone has no
 # library with it.
 add_executable(ditc_cuda_device_test
-  unit/CudaFixture.cpp unit/RuntimeFixture.cpp unit/cuda_products_test.cpp unit/cuda_run_test.cpp unit/cuda_session_test.cpp
+  unit/CudaFixture.cpp unit/RuntimeFixture.cpp unit/cuda_padding_test.cpp unit/cuda_products_test.cpp
+  unit/cuda_run_test.cpp unit/cuda_session_test.cpp unit/cuda_upload_test.cpp
   unit/cuda_weights_test.cpp ${CMAKE_SOURCE_DIR}/codegen/cuda/Nvrtc.cpp)
 target_link_libraries(ditc_cuda_device_test PRIVATE ditc_runtime ditc_cuda_fakes nlohmann_json::nlohmann_json GTest::gtest)
 target_include_directories(ditc_cuda_device_test PRIVATE ${CMAKE_SOURCE_DIR})

@@ -164,7 +164,8 @@ Linear Emitter::openColumns(int64_t columns, bool keeps) {
   Scope &scope = push(Scope::Columns);
   scope.columns = columns;
   scope.width = width;
-  scope.keeps = keeps && rounds * width <= kMostKept;
+  scope.keeps = keeps && rounds * width <= mostKept();
+  scope.loop = loops++;
   auto [entry, isNew] = columnForms.try_emplace({columns, width});
   Linear &chunk = entry->second;
   bool isEven = rounds == 1 || chunks % group == 0;
@@ -175,6 +176,8 @@ Linear Emitter::openColumns(int64_t columns, bool keeps) {
   for (auto [variable, factor] : chunk.terms)
     if (thread.factorOf(variable) == 0)
       scope.declared.insert(variable);
+  if (!isEven)
+    scope.guard = "if (mine) ";
   if (rounds == 1 && chunks < group)
     scope.undo.emplace_back(thread.terms[0].first, indices->restrict(thread.terms[0].first, Range{0, chunks - 1}));
   Linear column = chunk * width;
@@ -182,6 +185,17 @@ Linear Emitter::openColumns(int64_t columns, bool keeps) {
   for (int64_t e = 0; e < width; ++e)
     column.lanes.push_back(e);
   return column;
+}
+
+/// Is this one of the names in the code?
+static bool mentions(StringRef code, StringRef name) {
+  auto belongsToName = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  for (size_t at = 0; (at = code.find(name, at)) != StringRef::npos; at += name.size()) {
+    bool begins = at == 0 || !belongsToName(code[at - 1]), ends = at + name.size() == code.size() || !belongsToName(code[at + name.size()]);
+    if (begins && ends)
+      return true;
+  }
+  return false;
 }
 
 void Emitter::closeColumns() {
@@ -197,13 +211,28 @@ void Emitter::closeColumns() {
   }
   if (rounds == 1)
     return pop("if (t < " + number(chunks) + ") {");
-  if (rounds * width <= kMostKept)
+  if (rounds * width <= mostKept())
     lineAt(scopes.size() - 2, "#pragma unroll");
   bool isEven = chunks % group == 0;
   std::string first = group > 1 ? "t" : "0";
   if (isEven)
     return pop("for (Index k = 0; k < " + number(rounds) + "; ++k) {");
-  pop("for (Index k = 0, j = " + first + "; k < " + number(rounds) + "; ++k, j += " + number(group) + ") if (j < " + number(chunks) + ") {");
+  // In the last round, who has no chunk left repeats the last one without effects: a branch would hold back the loads
+  // behind it, and in the rounds before nothing is to be computed for an address.
+  auto needs = [&](StringRef name) { return llvm::any_of(top().lines, [&](const Line &line) { return mentions(line.text, name); }); };
+  bool needsChunk = needs("j");
+  std::vector<Line> head;
+  if (needsChunk || needs("mine"))
+    head.push_back({"const bool mine = k < " + number(rounds - 1) + " || own < " + number(chunks) + ";", nullptr});
+  if (needsChunk)
+    head.push_back({"const Index j = mine ? own : " + number(chunks - 1) + ";", nullptr});
+  top().lines.insert(top().lines.begin(), head.begin(), head.end());
+  pop("for (Index k = 0, own = " + first + "; k < " + number(rounds) + "; ++k, own += " + number(group) + ") {");
+}
+
+std::string Emitter::guardNow() const {
+  auto loop = llvm::find_if(llvm::reverse(scopes), [](auto &scope) { return scope->kind == Scope::Columns; });
+  return loop == scopes.rend() ? "" : (*loop)->guard;
 }
 
 //===-- Outputs -------------------------------------------------------------------------------------===//
@@ -241,7 +270,7 @@ void Emitter::storeOutput(const OutputSpace &space, const Linear &row, const Lin
   Linear address = addressOf(*indices, argument, *place);
   Linear base = address;
   base.lanes = {address.lanes[0]};
-  std::string target = printAddress(argument, base), guard = storeGuard;
+  std::string target = printAddress(argument, base), guard = storeGuard + guardNow();
   if (lanesNow() == 1) {
     line(guard + "store(" + target + ", " + value.text + (value.isChunk ? "[0]" : "") + ");");
     return;
@@ -254,18 +283,37 @@ void Emitter::storeOutput(const OutputSpace &space, const Linear &row, const Lin
     offsets += (e ? ", " : "") + std::to_string(address.lane(e) - address.lane(0));
   }
   int64_t width = std::min(accessWidth(argument, address, lanesNow()), address.lane(0) == 0 ? lanesNow() : address.lane(0) & -address.lane(0));
-  line(guard + (isRun ? "store<" + std::to_string(width) + ">" : "storeAt<" + offsets + ">") + "(" + target + ", " + text + ");");
+  std::string store = part->isHeld && part->fillsCache() ? "storeOnce<" : "store<";
+  line(guard + (isRun ? store + std::to_string(width) + ">" : "storeAt<" + offsets + ">") + "(" + target + ", " + text + ");");
+}
+
+/// What a statistic combines may be an output as well: the sooner it is stored, the sooner its registers are free.
+void Emitter::storeWhatIsKnown(int64_t columns, const Linear &column) {
+  if (columns != part->columns || top().kind != Scope::Columns || !conditionsNow().empty())
+    return;
+  for (auto [i, space] : llvm::enumerate(part->outputs)) {
+    const Argument &argument = arguments[problem.inputs.size() + space.output];
+    std::optional<Index> place = placeOf(*indices, *part, space, argument.shape.size(), rowNow, column);
+    if (!place || storedEarly.contains(i) || !top().values.contains(keyOf(problem.result(space.output), *place)))
+      continue;
+    storeOutput(space, rowNow, column);
+    storedEarly.insert(i);
+  }
 }
 
 std::string Emitter::emitRows(const Part &part, int64_t threads) {
   int64_t group = part.group, rowsPerBlock = threads / group;
-  Linear row = indices->counter("r", part.rows, true);
+  bool takesSeveral = part.rowsEach > 1; // and the rows divide evenly
+  Linear row = takesSeveral ? indices->counter("first", part.rows / part.rowsEach, true) * part.rowsEach + indices->counter("i", part.rowsEach, true)
+                      : indices->counter("r", part.rows, true);
   thread = indices->counter("t", group, false);
   for (const Linear &form : {row, thread})
     for (auto [variable, factor] : form.terms)
       top().declared.insert(variable);
   std::string ofBlock = rowsPerBlock == 1 ? "block" : "block * " + number(rowsPerBlock) + " + threadIdx.x" + (group > 1 ? " / " + number(group) : "");
-  if (part.rows % rowsPerBlock == 0) {
+  if (takesSeveral) {
+    line("const Index first = " + ofBlock + ";");
+  } else if (part.rows % rowsPerBlock == 0) {
     if (part.rows > 1)
       line("const Index r = " + ofBlock + ";");
   } else { // the last block has threads without a row: they do the last one again, without storing
@@ -276,11 +324,18 @@ std::string Emitter::emitRows(const Part &part, int64_t threads) {
   }
   if (group > 1)
     line(std::string("const Index t = threadIdx.x") + (rowsPerBlock > 1 ? " % " + number(group) : "") + ";");
+  rowNow = row;
   Linear column = openColumns(part.columns, false);
-  for (const OutputSpace &space : part.outputs)
-    storeOutput(space, row, column);
+  for (auto [i, space] : llvm::enumerate(part.outputs))
+    if (!storedEarly.contains(i))
+      storeOutput(space, row, column);
   closeColumns();
-  return render(top());
+  if (!takesSeveral)
+    return render(top());
+  push(Scope::Part);
+  std::swap(scopes[0], scopes[1]);
+  pop("for (Index i = 0; i < " + number(part.rowsEach) + "; ++i) {");
+  return "#pragma unroll\n" + render(top());
 }
 
 std::string Emitter::emitFlat(const Part &part, int64_t threads) {

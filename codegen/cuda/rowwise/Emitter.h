@@ -42,6 +42,8 @@ struct Scope {
   bool isPerRow = true;                                        ///< the condition is the same for all threads of the row
   int64_t columns = 0, width = 1;                              ///< of a loop over columns
   bool keeps = false;                                          ///< its values may be kept for later loops over the same columns
+  std::string guard;                                           ///< condition of a loop over columns that a thread may leave early, for effects
+  unsigned loop = 0;                                           ///< number of a loop over columns
   std::vector<std::pair<Variable, std::optional<Range>>> undo; ///< restrictions from before
 };
 
@@ -50,9 +52,15 @@ struct Kept {
   mlir::Value value;
   Index index;
   int64_t columns, width;
+  bool isHeld; ///< as the elements lie in memory
   std::string name;
   std::shared_ptr<bool> needed;
   std::vector<std::string> conditions; ///< under which it was computed
+};
+
+/// A loaded chunk's elements as they lie in memory.
+struct HeldElements {
+  std::string name, type;
 };
 
 /// Names of the results of a statistic: mean and 1 / deviation of a norm, or the reduced value.
@@ -87,8 +95,8 @@ std::string stemOf(mlir::Operation *op, mlir::StringRef otherwise);
 /// A position in row-major order as one index for each dimension; nothing when the lanes part ways at run time.
 std::optional<Index> splitIndex(Indices &indices, const Linear &linear, mlir::ArrayRef<int64_t> sizes);
 
-/// Values of one thread that are kept between phases, and loops that are unrolled for it.
-inline constexpr int64_t kMostKept = 64;
+/// Values of one thread that are kept between phases, and loops that are unrolled for it. Held elements take half a register.
+inline constexpr int64_t kMostKept = 64, kMostHeld = 160;
 
 class Emitter {
 public:
@@ -97,6 +105,9 @@ public:
 
   /// The code of a part; nothing when chunks of part.width do not work. `usesShared` is set when rows are blocks.
   std::optional<std::string> emit(const Part &part, int64_t threads, bool &usesShared);
+
+  /// Does a thread take what it loaded in one round of a loop in another one?
+  bool mixesRounds() const { return mixed; }
 
   /// What `value` depends on at an index: statistics and loads.
   static Probe probe(const Problem &problem, mlir::Value value, Indices &indices, const Index &index);
@@ -134,8 +145,12 @@ private:
   /// `f(a[e], b)` for every lane, or once.
   Pulled apply(mlir::StringRef stem, mlir::ArrayRef<Pulled> operands, const std::string &expression);
   int64_t lanesNow() const { return scopes.back()->width; }
+  int64_t mostKept() const { return part->isHeld ? kMostHeld : kMostKept; }
+  /// Before what a thread without a column of its own must not do.
+  std::string guardNow() const;
   void fail() { works = false; }
   void storeOutput(const OutputSpace &space, const Linear &row, const Linear &column);
+  void storeWhatIsKnown(int64_t columns, const Linear &column);
   std::string emitRows(const Part &part, int64_t threads);
   std::string emitFlat(const Part &part, int64_t threads);
   std::string render(const Scope &scope) const;
@@ -151,6 +166,8 @@ private:
   Pulled pickLanes(const std::string &text, mlir::ArrayRef<int> lanes, int64_t count);
   Pulled load(Argument &argument, const Index &index);
   Pulled loadChunk(Argument &argument, const Linear &address, mlir::StringRef stem);
+  bool holds(const Argument &argument, int64_t width) const;
+  std::string widened(const std::string &held) const;
   Pulled pullMap(dit::MapOp op, const Index &index);
   Pulled pullConstant(dit::ConstantOp op, const Index &index);
   Pulled pullView(dit::ViewOp op, const Index &index);
@@ -174,7 +191,7 @@ private:
   Statistic serialStatistic(mlir::Operation *op, const Index &place);
   Statistic probeStatistic(mlir::Operation *op, const Index &place);
   Statistic declareStatistic(mlir::Operation *op, bool isChunk);
-  bool loadsFirst(int64_t columns) const;
+  bool keepsMuch(int64_t columns) const;
   Statistic computeTotals(mlir::Operation *op, const Index &place, bool overRow, bool isChunk);
   /// One pass over what the statistic combines.
   void pass(mlir::Operation *op, const Index &place, bool overRow, llvm::function_ref<void(const Pulled &)> update);
@@ -194,13 +211,18 @@ private:
   std::vector<Kept> kept;
   std::map<std::string, Variable> lookups; ///< rows of tables, by gather and place
   std::map<std::pair<int64_t, int64_t>, Linear> columnForms;
+  std::map<std::string, HeldElements> heldOf; ///< by the name of a loaded chunk
+  unsigned loops = 0;                        ///< over columns, so far
   std::map<std::string, unsigned> names;
   const Part *part = nullptr;
   Linear thread;          ///< of the group
+  Linear rowNow;
+  std::set<size_t> storedEarly; ///< outputs of the part, in a loop over columns of a statistic
   std::string storeGuard; ///< condition before every store
   int64_t maxWidth = 1;
   unsigned reductions = 0; ///< so far, over the block
   bool usesBlock = false;
+  bool mixed = false;
   bool works = true;
   Probe *prober = nullptr;
 };

@@ -190,7 +190,29 @@ static int64_t commonFactor(const Linear &index) {
   return common;
 }
 
+/// (g x + f) / (g d) = x / d for f in 0 ... g - 1, with the remainder g (x % d) + f.
+std::optional<Indices::Division> Indices::divideCoarse(const Linear &rest, int64_t divisor) {
+  for (auto [variable, factor] : rest.terms) {
+    if (factor <= 1 || divisor % factor != 0)
+      continue;
+    Linear coarse, fine;
+    for (auto [other, of] : rest.terms)
+      (of % factor == 0 ? coarse : fine).terms.emplace_back(other, of);
+    fine.lanes = rest.lanes;
+    Range range = rangeOf(fine);
+    if (fine.terms.empty() || range.low < 0 || range.high >= factor)
+      continue;
+    std::optional<Division> divided = divideRest(coarse, divisor);
+    if (divided)
+      divided->remainder = divided->remainder + fine;
+    return divided;
+  }
+  return std::nullopt;
+}
+
 std::optional<Indices::Division> Indices::divideRest(const Linear &rest, int64_t divisor) {
+  if (std::optional<Division> coarse = divideCoarse(rest, divisor))
+    return coarse;
   // (g x + c) / (g d) = (x + c / g) / d, with the remainder g ((x + c / g) % d) + c % g.
   int64_t common = std::gcd(commonFactor(rest), divisor);
   Linear dividend, low;

@@ -99,6 +99,7 @@ private:
   std::pair<Variable, Variable> quotientOf(const Linear &dividend, int64_t divisor);
   /// Divides what has no known multiple of the divisor left; `rest` has a range that crosses multiples.
   std::optional<Division> divideRest(const Linear &rest, int64_t divisor);
+  std::optional<Division> divideCoarse(const Linear &rest, int64_t divisor);
 
   std::vector<Info> variables;
   llvm::DenseMap<Variable, Range> restrictions;

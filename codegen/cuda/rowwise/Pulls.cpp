@@ -109,11 +109,15 @@ void Emitter::keep(Value value, const Index &index, const Pulled &pulled) {
   int64_t rounds = chunksPerThread(scope.columns, scope.width, part->group);
   if (rounds == 1 && scope.columns == scope.width * part->group)
     return; // there is no loop: the value stays in sight
-  Kept entry{value, index, scope.columns, scope.width, fresh(pulled.text + "_kept"), std::make_shared<bool>(false), conditionsNow()};
-  std::string place = rounds > 1 ? "[k]" : "";
-  scopes[0]->lines.push_back(
-      {typeName(elementOf(value), true) + " " + entry.name + (rounds > 1 ? "[" + std::to_string(rounds) + "]" : "") + ";", entry.needed});
-  scope.lines.push_back({entry.name + place + " = " + pulled.text + ";", entry.needed});
+  Kept entry{value, index, scope.columns, scope.width, false, fresh(pulled.text + "_kept"), std::make_shared<bool>(false), conditionsNow()};
+  std::string place = rounds > 1 ? "[k]" : "", type = typeName(elementOf(value), true), source = pulled.text;
+  if (auto held = heldOf.find(pulled.text); held != heldOf.end()) {
+    entry.isHeld = true;
+    source = held->second.name;
+    type = held->second.type;
+  }
+  scopes[0]->lines.push_back({type + " " + entry.name + (rounds > 1 ? "[" + std::to_string(rounds) + "]" : "") + ";", entry.needed});
+  scope.lines.push_back({entry.name + place + " = " + source + ";", entry.needed});
   kept.push_back(std::move(entry));
 }
 
@@ -156,9 +160,16 @@ std::optional<Pulled> Emitter::findKept(Value value, const Index &index) {
       if (lanes.size() != width)
         continue;
       *entry.needed = true;
+      mixed |= shift != 0;
       std::string text = entry.name;
       if (rounds > 1)
         text += shift == 0 ? "[k]" : shift > 0 ? "[k + " + std::to_string(shift) + "]" : "[k - " + std::to_string(-shift) + "]";
+      if (entry.isHeld) {
+        auto [values, isNew] = top().values.try_emplace(text);
+        if (isNew)
+          values->second = {define("again", widened(text)), true};
+        text = values->second.text;
+      }
       return pickLanes(text, lanes, entry.width);
     }
   }
@@ -198,6 +209,19 @@ Pulled Emitter::load(Argument &argument, const Index &index) {
   return loadChunk(argument, address, stem);
 }
 
+/// Elements of 16 bits that later loops over the same columns may ask for again.
+bool Emitter::holds(const Argument &argument, int64_t width) const {
+  const Scope &scope = *scopes.back();
+  bool isSmall = argument.element.isBF16() || argument.element.isF16();
+  return part->isHeld && isSmall && width > 1 && width == scope.width && scope.kind == Scope::Columns && scope.keeps &&
+         chunksPerThread(scope.columns, scope.width, part->group) > 1;
+}
+
+std::string Emitter::widened(const std::string &held) const {
+  auto loop = llvm::find_if(llvm::reverse(scopes), [](auto &scope) { return scope->kind == Scope::Columns; });
+  return "widened(" + held + ", widening.loop[" + std::to_string((*loop)->loop % 4) + "])";
+}
+
 Pulled Emitter::loadChunk(Argument &argument, const Linear &address, StringRef stem) {
   int64_t low = *llvm::min_element(address.lanes), high = *llvm::max_element(address.lanes);
   Linear base = address;
@@ -211,9 +235,16 @@ Pulled Emitter::loadChunk(Argument &argument, const Linear &address, StringRef s
       continue;
     base.lanes = {first};
     std::string text = "load<" + std::to_string(count) + ", " + std::to_string(width) + ">(" + printAddress(argument, base) + ")";
-    auto [whole, isNew] = top().values.try_emplace(text);
-    if (isNew)
+    auto scope = llvm::find_if(llvm::reverse(scopes), [&](auto &one) { return one->values.contains(text); });
+    auto [whole, isNew] = (scope == scopes.rend() ? top() : **scope).values.try_emplace(text);
+    if (isNew && count == width && holds(argument, width)) {
+      HeldElements held{define("held", (part->fillsCache() ? "loadHeldOnce<" : "loadHeld<") + std::to_string(width) + ">(" + printAddress(argument, base) + ")"),
+                        "Held<" + elementName(argument.element) + ", " + std::to_string(width) + ">"};
+      whole->second = {define(stem, widened(held.name)), true};
+      heldOf[whole->second.text] = held;
+    } else if (isNew) {
       whole->second = {define(stem, text), true};
+    }
     SmallVector<int> lanes;
     for (int64_t lane : address.lanes)
       lanes.push_back(lane - first);

@@ -5,6 +5,10 @@
 #include "codegen/cuda/rowwise/Emitter.h"
 #include "dialects/Locations.h"
 
+#include "llvm/ADT/StringExtras.h"
+
+#include <array>
+
 using namespace mlir;
 
 namespace ditc {
@@ -13,6 +17,8 @@ using namespace rowwise;
 
 /// A statistic may be computed this often before it is cheaper to store it.
 constexpr double kMostRecomputation = 4;
+/// Widenings of rowwise.cuh.
+constexpr std::array<uint32_t, 12> kWidenings = {16, 0xffff0000, ~0u, 16, 0xffff0000, ~0u, 16, 0xffff0000, ~0u, 16, 0xffff0000, ~0u};
 /// Module paths that the comment on top of a unit lists.
 constexpr size_t kMostNames = 6;
 
@@ -100,12 +106,42 @@ std::optional<std::vector<EmittedPart>> emitParts(const Problem &problem, std::v
         part.width /= 2;
         break;
       }
-      int64_t units = part.hasRows ? part.rows : part.columns / part.width, perBlock = part.hasRows ? threads / part.group : threads;
+      if (std::optional<Part> wider = withOneChunk(part); wider && !emitter.mixesRounds()) {
+        Emitter again(problem, declarations, arguments);
+        if (std::optional<std::string> better = again.emit(*wider, threads, usesShared)) {
+          part = *wider;
+          text = better;
+        }
+      }
+      int64_t units = part.hasRows ? part.rows : part.columns / part.width, perBlock = part.hasRows ? threads / part.group * part.rowsEach : threads;
       emitted.push_back({*text, (units + perBlock - 1) / perBlock});
     }
     if (emitted.size() == parts.size())
       return emitted;
   }
+}
+
+/// Behind the parenthesis that closes the one before `at`.
+size_t afterParenthesis(StringRef code, size_t at) {
+  for (int depth = 1; depth > 0; ++at)
+    depth += code[at] == '(' ? 1 : code[at] == ')' ? -1 : 0;
+  return at;
+}
+
+/// The functions of maps with those of rowwise.cuh instead of the library's tanh, which branches; in GELU it is 1 + tanh.
+std::string withoutBranches(std::string functions) {
+  constexpr StringRef name = "tanhf(", one = " + 1.0f)";
+  for (size_t at = 0; (at = functions.find(name, at)) != std::string::npos; ++at) {
+    if (llvm::isAlnum(functions[at - 1])) // atanhf
+      continue;
+    size_t end = afterParenthesis(functions, at + name.size());
+    bool isOnePlus = functions[at - 1] == '(' && StringRef(functions).substr(end).starts_with(one);
+    if (isOnePlus)
+      functions.erase(end, one.size() - 1);
+    functions.replace(at, name.size(), isOnePlus ? "onePlusTanh(" : "hyperbolicTangent(");
+    at = functions.find('(', at);
+  }
+  return functions;
 }
 
 /// A part whose blocks start at `first`.
@@ -156,7 +192,7 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
     return kernel.emitOpError("needs ") << blocks << " blocks, more than a launch has";
   unit.launch.grid[0] = std::max<int64_t>(blocks, 1);
   unit.launch.threads = threads;
-  unit.launch.overlapsPrevious = true;
+  unit.launch.overlapsPrevious = gainsByOverlap(0, argumentBytes(kernel));
   std::string parameters;
   for (auto [i, argument] : llvm::enumerate(arguments)) {
     if (!argument.used)
@@ -166,13 +202,17 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
     parameters += parameters.empty() ? "" : ",\n    ";
     parameters += std::string(isInput ? "const " : "") + elementName(argument.element) + " *__restrict__ " + argument.name;
   }
+  if (llvm::any_of(*emitted, [](const EmittedPart &part) { return part.text.find("widening.") != std::string::npos; })) {
+    unit.addValue(kWidenings);
+    parameters += ",\n    const Widenings widening";
+  }
   std::string bounds = std::to_string(threads) + ", " + std::to_string(residentBlocks(parts, threads));
   std::string body = usesShared ? "__shared__ double shared[2][32];\n" : "";
   body += "followPreviousKernel();\n" + (emitted->empty() ? "" : chooseByBlock(parts, *emitted));
   unit.text = headComment(kernel, *problem) + "#include \"rowwise.cuh\"\n\nusing namespace ditc;\n";
   unit.text += std::string("using Index = ") + (problem->needsWideIndices() ? "long long" : "int") + ";\n\n";
   if (!declarations.text().empty())
-    unit.text += declarations.text() + "\n";
+    unit.text += withoutBranches(declarations.text()) + "\n";
   unit.text += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n" + kernel.getSymName().str() + "(\n    " + parameters + ") {\n" +
                indented(body, 2) + "}\n";
   return unit;

@@ -14,6 +14,8 @@ namespace ditc::rowwise {
 constexpr int64_t kSerial = 4, kSerialStrided = 64;
 /// Outputs that keep a GPU busy with one thread each.
 constexpr int64_t kManyThreads = 4096;
+/// Columns from which on it pays to keep elements as they lie in memory.
+constexpr int64_t kLeastHeld = 512;
 /// Elements of a transpose from which on it goes by squares, and the side of a square.
 constexpr int64_t kTiled = 1 << 16, kTile = 64;
 
@@ -273,6 +275,19 @@ int64_t widestChunk(const Problem &problem, const PartWithValues &part) {
   return std::min<int64_t>(8, 16 / bytes);
 }
 
+/// Does the statistic combine elements of 16 bits as they lie in memory?
+bool isOfHeld(const StatisticUse &use) {
+  Value value = use.op->getOperand(0);
+  while (Operation *op = value.getDefiningOp()) {
+    auto map = dyn_cast<dit::MapOp>(op);
+    if (!dit::isViewOp(op) && !(map && map.isIdentity()))
+      return false;
+    value = op->getOperand(0);
+  }
+  Type element = tensorOf(value).getElementType();
+  return element.isBF16() || element.isF16();
+}
+
 } // namespace
 
 std::vector<Part> findParts(const Problem &problem) {
@@ -294,6 +309,8 @@ std::vector<Part> findParts(const Problem &problem) {
   std::vector<Part> parts;
   for (PartWithValues &entry : found) {
     entry.part.width = widestChunk(problem, entry);
+    entry.part.isHeld = entry.part.hasRows && entry.part.longestRow >= kLeastHeld &&
+                        llvm::all_of(entry.part.statistics, [](const StatisticUse &use) { return isOfHeld(use); });
     if (!entry.part.hasRows)
       entry.part.width = chunkWidth(commonRun(problem, entry.part), entry.part.width);
     parts.push_back(std::move(entry.part));

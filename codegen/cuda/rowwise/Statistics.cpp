@@ -212,11 +212,10 @@ Statistic Emitter::serialStatistic(Operation *op, const Index &place) {
 
 //===-- Both ----------------------------------------------------------------------------------------===//
 
-/// Where a thread's last chunk may not be there, each round of a loop is a branch, and a load behind a branch waits for
-/// the sums before it. A loop that only loads has all of them under way at once; the sums then find kept values.
-bool Emitter::loadsFirst(int64_t columns) const {
-  int64_t width = chunkWidth(columns, maxWidth), chunks = columns / width, rounds = chunksPerThread(columns, width, part->group);
-  return rounds > 1 && chunks % part->group != 0 && rounds * width <= kMostKept;
+/// Are the values of a row that a thread keeps, but does not hold as they lie in memory, a large part of its registers?
+bool Emitter::keepsMuch(int64_t columns) const {
+  int64_t width = chunkWidth(columns, maxWidth), values = chunksPerThread(columns, width, part->group) * width;
+  return !part->isHeld && values > 32 && values <= kMostKept;
 }
 
 void Emitter::pass(Operation *op, const Index &place, bool overRow, llvm::function_ref<void(const Pulled &)> update) {
@@ -236,8 +235,10 @@ void Emitter::pass(Operation *op, const Index &place, bool overRow, llvm::functi
     update(pull(op->getOperand(0), *index));
   else
     fail();
-  if (overRow)
+  if (overRow) {
+    storeWhatIsKnown(size, column);
     return closeColumns();
+  }
   if (size == 1)
     return;
   if (size <= 8)
@@ -264,7 +265,7 @@ std::string Emitter::total(Operation *op, const Index &place, bool overRow, bool
     } else if (value.isChunk) { // of one element
       own = term(value.text + "[0]");
     }
-    line(name + " = " + call + ", " + own + ");");
+    line((overRow ? guardNow() : "") + name + " = " + call + ", " + own + ");");
   });
   return overRow ? combined(combiner, name) : name;
 }
@@ -282,8 +283,6 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
     return {define(stem, text), isChunk};
   };
   auto same = [](const std::string &value) { return value; };
-  if (overRow && loadsFirst(combinedSize(op)))
-    pass(op, place, true, [](const Pulled &) {});
   if (auto norm = dyn_cast<dit::NormOp>(op)) {
     Statistic result;
     std::string zero = scalarLiteral(0.0, isDouble);
@@ -295,6 +294,8 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
     std::string sum = total(op, place, overRow, isChunk, "Sum", zero, [&](const std::string &value) { return "square(" + value + minusCentre + ")"; });
     result.factor =
         named("scale", "reciprocalRoot(" + perLane(isChunk, sum) + perCount + " + " + scalarLiteral(norm.getEps().convertToDouble(), isDouble) + ")");
+    if (overRow && !isDouble && norm.getKind() == dit::NormKind::Layer && keepsMuch(combinedSize(op)))
+      result.centre = named("centre", "again(" + result.centre.text + ", widening.loop[3])"); // or all differences are kept as well
     return result;
   }
   auto reduce = cast<dit::ReduceOp>(op);

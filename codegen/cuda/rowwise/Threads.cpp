@@ -2,7 +2,7 @@
 //
 // How many threads compute a row, and how many a block has. A row wants a few chunks in every thread, which are loads
 // under way at a time; idle threads and registers cost.
-#include "codegen/cuda/rowwise/Spaces.h"
+#include "codegen/cuda/rowwise/Emitter.h"
 
 using namespace mlir;
 
@@ -10,6 +10,10 @@ namespace ditc::rowwise {
 
 /// Chunks of a row that a warp takes; longer rows are whole blocks.
 constexpr int64_t kChunksOfWarp = 160;
+/// Threads of a held row at least: they read whole cache lines.
+constexpr int64_t kLeastOfHeld = 8;
+/// Rows that a thread with few chunks of each takes.
+constexpr int64_t kRowsEach = 4;
 /// Fewer rows do not fill a GPU: a row gets as many threads as it can use.
 constexpr int64_t kFewRows = 264;
 
@@ -28,12 +32,32 @@ static double costOfGroup(const Part &part, int64_t group) {
   double cost = static_cast<double>(rounds * group) / static_cast<double>(chunks);
   if (part.rows < kFewRows) // latency counts, not throughput
     return cost * static_cast<double>(rounds + 1);
-  if (values > 64)
+  if (part.isHeld && values <= kMostHeld) { // the more rows are under way the better, and idle threads cost little
+    double each = static_cast<double>(chunks) / static_cast<double>(group), few = 0.07 * std::max(0.0, 3 - each);
+    double many = group > 32 ? 0.005 * std::max(0.0, each - 3.5) : rounds > 10 ? 0.1 : 0;
+    return 0.98 + 0.02 * cost + few + many;
+  }
+  if (values > kMostKept)
     return cost * 2;
   return cost * (rounds == 1 ? 1.03 : rounds <= 3 ? 1 : rounds == 4 ? 1.01 : rounds <= 6 ? 1.05 : 1.1);
 }
 
 static bool isBlockRow(const Part &part) { return part.hasRows && chunksOf(part) > (part.rows < kFewRows ? 32 : kChunksOfWarp); }
+
+/// A thread with few chunks of a row takes several rows, so that enough loads are under way.
+static int64_t chooseRowsEach(const Part &part, int64_t threads) {
+  int64_t chunks = (chunksOf(part) + part.group - 1) / part.group, rows = threads / part.group * kRowsEach;
+  bool helps = part.hasRows && part.group < 32 && chunks <= 2 && part.rows % rows == 0 && part.rows / rows >= 4 * kFewRows;
+  return helps ? kRowsEach : 1;
+}
+
+std::optional<Part> withOneChunk(const Part &part) {
+  if (part.rowsEach == 1 || part.group > 16 || chunksOf(part) != 2 * part.group)
+    return std::nullopt;
+  Part wider = part;
+  wider.group *= 2;
+  return wider;
+}
 
 int64_t chooseThreads(MutableArrayRef<Part> parts) {
   int64_t threads = llvm::any_of(parts, [](const Part &part) { return part.hasRows; }) ? 128 : 256;
@@ -51,25 +75,28 @@ int64_t chooseThreads(MutableArrayRef<Part> parts) {
     }
   }
   for (Part &part : parts) {
-    part.group = 1;
+    part.group = part.isHeld ? kLeastOfHeld : 1;
     if (isBlockRow(part))
       part.group = threads;
     else if (part.hasRows)
-      for (int64_t candidate = 2; candidate <= 32; candidate *= 2)
+      for (int64_t candidate = 2 * part.group; candidate <= 32; candidate *= 2)
         if (costOfGroup(part, candidate) < costOfGroup(part, part.group))
           part.group = candidate;
+    part.rowsEach = chooseRowsEach(part, threads);
   }
   return threads;
 }
 
 /// Blocks that a multiprocessor should hold at least, which bounds the registers: enough of them for what a thread keeps.
 int64_t residentBlocks(ArrayRef<Part> parts, int64_t threads) {
-  int64_t values = 0;
+  int64_t residentThreads = 1024;
   for (const Part &part : parts)
-    if (part.hasRows)
-      values =
-          std::max(values, chunksPerThread(part.longestRow, chunkWidth(part.longestRow, part.width), part.group) * chunkWidth(part.longestRow, part.width));
-  int64_t residentThreads = values <= 16 ? 1024 : values <= 40 ? 768 : 512;
+    if (part.hasRows) {
+      int64_t width = chunkWidth(part.longestRow, part.width), values = chunksPerThread(part.longestRow, width, part.group) * width * part.rowsEach;
+      int64_t registers = (values / 2 + 35) / 8 * 8;
+      int64_t fit = part.isHeld ? 65536 / registers : values <= 16 ? 1024 : values <= 24 ? 768 : values <= 40 ? 640 : 512;
+      residentThreads = std::min(residentThreads, fit);
+    }
   return std::max<int64_t>(residentThreads / threads, 1);
 }
 

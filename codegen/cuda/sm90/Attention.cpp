@@ -18,7 +18,9 @@ namespace {
 
 using cuda::TensorMapPatch;
 
-/// attention_sm90::Params as it lies in memory. attention_small::Params ends before `parts`.
+constexpr double kLog2E = 1.4426950408889634;
+
+/// attention_sm90::Params as it lies in memory. attention_small::Params has the log-sum-exp in the place of `parts`, and ends.
 struct alignas(64) Params {
   uint8_t q[128], k[128], v[128];
   uint64_t out;
@@ -29,7 +31,7 @@ struct alignas(64) Params {
   int32_t splitTiles;
   uint64_t logSumExp;
 };
-constexpr size_t kSmallParamsBytes = 448;
+constexpr size_t kSmallParamsBytes = 448, kSmallLogSumExp = 440;
 static_assert(offsetof(Params, out) == 384 && offsetof(Params, batch) == 416 && offsetof(Params, parts) == 440 && sizeof(Params) == 512);
 
 /// (column, token, head, batch); a dimension of size 1 may have any stride.
@@ -54,7 +56,7 @@ Params commonParams(const AttentionProblem &p) {
   Params params{};
   params.outBatch = out.strides[0], params.outHead = out.strides[1], params.outRow = out.strides[2];
   params.batch = p.batch, params.heads = p.heads, params.headsPerKey = p.heads / p.keyHeads, params.queries = p.queries, params.keys = p.keys;
-  params.scaleLog2 = static_cast<float>(p.scale * 1.4426950408889634);
+  params.scaleLog2 = static_cast<float>(p.options.scale * kLog2E);
   return params;
 }
 
@@ -84,31 +86,51 @@ MaskText bitsText(const AttentionProblem &p) {
 }
 
 MaskText biasText(const AttentionProblem &p) {
-  std::string element = cudaTypeName(p.type(3).getElementType()), inverse = scalarLiteral(1 / p.scale, false);
+  std::string element = cudaTypeName(p.type(3).getElementType()), inverse = scalarLiteral(1 / p.options.scale, false);
   if (p.mask == AttentionMask::Rows) {
     std::string type = fmt::format("AdditiveMask<{}>", element);
     return {", const void *bias", type,
             fmt::format("{}{{{{}}, bias, {}, {}, {}, {}, {}, {}}}", type, p.maskStride(0), p.maskStride(1), p.maskStride(2), p.queries, p.keys, inverse)};
   }
+  auto stride = [&](unsigned d) { return p.type(4).getDimSize(d) == 1 ? int64_t(0) : plan::layoutOf(p.type(4)).strides[d]; };
   bool pairs = p.alignment(3) >= 4 && p.keys % 2 == 0 && p.maskStride(0) % 2 == 0 && p.maskStride(1) % 2 == 0;
-  std::string type = fmt::format("ColumnBias<{}, {}>", element, pairs);
-  return {", const void *bias", type, fmt::format("{}{{{{}}, bias, {}, {}, {}, {}}}", type, p.maskStride(0), p.maskStride(1), p.keys, inverse)};
+  std::string type = fmt::format("ColumnBias<{}, {}>", element, pairs), value = fmt::format("{}{{{{}}, bias, {}, {}, {}, {}}}", type, p.maskStride(0), p.maskStride(1), p.keys, inverse);
+  if (!p.judgedMask)
+    return {", const void *bias", type, value};
+  std::string judged = fmt::format("JudgedBias<{}, {}>", element, pairs);
+  return {", const void *bias, const u8 *verdicts", judged, fmt::format("{}{{{}, verdicts, {}, {}}}", judged, value, stride(0), stride(1))};
 }
 
+/// Keys that a query sees by their places.
+MaskText placesText(const AttentionOptions &options) {
+  if (options.before == AttentionOptions::kAllKeys && options.after == 0)
+    return {"", "Causal", "Causal{{}, 0}"};
+  return {"", "Window", fmt::format("Window{{{{}}, {}, {}}}", options.before, options.after)};
+}
+
+MaskText both(const MaskText &first, const MaskText &second) {
+  if (first.type.empty())
+    return second;
+  std::string type = fmt::format("Both<{}, {}>", first.type, second.type);
+  return {first.parameters + second.parameters, type, fmt::format("{}{{{}, {}}}", type, first.value, second.value)};
+}
+
+/// The soft cap comes before what hides keys.
 MaskText maskText(const AttentionProblem &p) {
-  MaskText causal{"", "Causal", "Causal{{}, 0}"};
-  if (!p.hasMask)
-    return p.causal ? causal : MaskText{"", "NoMask", "NoMask{}"};
-  MaskText mask = p.mask == AttentionMask::Bits ? bitsText(p) : biasText(p);
-  if (!p.causal)
-    return mask;
-  return {mask.parameters, "", fmt::format("Both<{}, Causal>{{{}, {}}}", mask.type, mask.value, causal.value)};
+  MaskText mask;
+  if (double cap = p.options.softCap; cap > 0)
+    mask = {"", "SoftCap", fmt::format("SoftCap{{{{}}, {}, {}}}", scalarLiteral(2 * kLog2E * p.options.scale / cap, false), scalarLiteral(cap / p.options.scale, false))};
+  if (p.options.hasMask)
+    mask = both(mask, p.mask == AttentionMask::Bits ? bitsText(p) : biasText(p));
+  if (!p.options.seesAll())
+    mask = both(mask, placesText(p.options));
+  return mask.type.empty() ? MaskText{"", "NoMask", "NoMask{}"} : mask;
 }
 
 void addMaskPointers(const AttentionProblem &p, CudaUnit &unit) {
-  if (p.hasMask)
+  if (p.options.hasMask)
     unit.addPointer(3);
-  if (p.packedMask)
+  if (p.packedMask || p.judgedMask)
     unit.addPointer(4);
 }
 
@@ -140,8 +162,8 @@ CudaUnit emitLarge(const AttentionProblem &p) {
   AttentionTiles tiles = attentionTilesFor(p);
   std::string config = fmt::format("  static constexpr int BLOCK_N = {}, CONSUMERS = {};\n"
                                    "  static constexpr int STAGES = {}, QK_PANEL = {}, V_PANEL = {};\n"
-                                   "  static constexpr bool ORDERED = true;\n",
-                                   tiles.blockN, tiles.consumers, tiles.stages, tiles.qkPanel, tiles.vPanel);
+                                   "  static constexpr bool ORDERED = true, SHARES = {};\n",
+                                   tiles.blockN, tiles.consumers, tiles.stages, tiles.qkPanel, tiles.vPanel, p.sharedTiles);
   CudaUnit unit;
   unit.text = unitText(p, "attention_sm90", config, tiles.threads(), 1);
   int64_t work = p.batch * p.heads * llvm::divideCeil(p.queries, tiles.rows());
@@ -149,6 +171,7 @@ CudaUnit emitLarge(const AttentionProblem &p) {
   unit.launch.blocksPerSm = 1;
   unit.launch.threads = tiles.threads();
   unit.launch.sharedBytes = tiles.sharedBytes(p);
+  unit.launch.overlapsPrevious = gainsByOverlap(p.flop(), 0);
 
   Params params = commonParams(p);
   if (p.sharedTiles)
@@ -159,6 +182,8 @@ CudaUnit emitLarge(const AttentionProblem &p) {
     unit.parameters[0].patches.push_back({offsetof(Params, parts), cuda::PointerPatch{p.outIndex() - 2, 0}});
     unit.parameters[0].patches.push_back({offsetof(Params, counters), cuda::PointerPatch{p.outIndex() - 1, 0}});
   }
+  if (p.options.logSumExp)
+    unit.parameters[0].patches.push_back({offsetof(Params, logSumExp), cuda::PointerPatch{p.sumsIndex(), 0}});
   addMaskPointers(p, unit);
   return unit;
 }
@@ -175,11 +200,14 @@ CudaUnit emitSmall(const AttentionProblem &p, const SmallAttentionTiles &tiles) 
   unit.launch.blocksPerSm = tiles.blocks;
   unit.launch.threads = 128;
   unit.launch.sharedBytes = tiles.sharedBytes(p);
+  unit.launch.overlapsPrevious = gainsByOverlap(p.flop(), 0);
   auto panel = static_cast<uint32_t>(tiles.panel), heads = static_cast<uint32_t>(tiles.packHeads), batches = static_cast<uint32_t>(packBatches);
   std::array<uint32_t, 4> q = {panel, static_cast<uint32_t>(tiles.segment), heads, batches};
   std::array<uint32_t, 4> keys = {panel, static_cast<uint32_t>(tiles.blockN / tiles.packed()), heads, batches};
   unit.parameters.push_back(parameter(p, commonParams(p), q, keys, keys));
   unit.parameters[0].bytes.resize(kSmallParamsBytes);
+  if (p.options.logSumExp)
+    unit.parameters[0].patches.push_back({kSmallLogSumExp, cuda::PointerPatch{p.sumsIndex(), 0}});
   addMaskPointers(p, unit);
   return unit;
 }

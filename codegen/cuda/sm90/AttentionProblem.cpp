@@ -19,47 +19,88 @@ constexpr int64_t kSharedLimit = 232448; // bytes a block may have
 
 bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 
-/// The best tiles of a head size without a mask, and the widest key blocks with one that do not spill.
+/// Warpgroups that compute, and keys in a block.
+struct Block {
+  int consumers, keys;
+};
+
+/// The best tiles of a head size without a mask, and with one the widest that do not spill.
 struct SizeTiles {
   int headDim; ///< up to this
-  int consumers, blockN, qkPanel, vPanel;
-  int bits, columns, rows; ///< blockN by mask; whole words of bits
+  int qkPanel, vPanel;
+  Block plain, bits, columns, rows; ///< by mask; whole words of bits
 };
 
 /// Measured on an H200; see attention_sm90.cuh.
 constexpr SizeTiles kTiles[] = {
-    {32, 3, 144, 32, 32, 128, 128, 128}, {40, 3, 128, 64, 64, 128, 128, 128},  {64, 3, 128, 64, 64, 128, 128, 128}, {72, 3, 128, 64, 64, 96, 112, 96},
-    {80, 3, 112, 64, 64, 96, 112, 80},    {88, 2, 144, 64, 64, 128, 144, 144},  {96, 2, 144, 64, 64, 128, 144, 144}, {112, 2, 144, 64, 64, 128, 144, 144},
-    {128, 2, 128, 64, 64, 128, 128, 128}, {160, 2, 128, 64, 32, 128, 128, 128}, {192, 2, 112, 64, 64, 96, 96, 96}, {256, 2, 80, 64, 64, 64, 80, 80},
+    {32, 32, 32, {3, 144}, {3, 128}, {3, 128}, {3, 96}},   {40, 64, 64, {3, 128}, {3, 128}, {3, 112}, {3, 96}},   {64, 64, 64, {3, 128}, {3, 128}, {3, 112}, {3, 80}},
+    {72, 64, 64, {4, 64}, {4, 64}, {4, 48}, {3, 80}},      {80, 64, 64, {3, 112}, {3, 96}, {3, 96}, {3, 80}},     {88, 64, 64, {2, 160}, {2, 128}, {2, 144}, {2, 128}},
+    {96, 64, 64, {2, 160}, {2, 128}, {2, 144}, {2, 128}},  {112, 64, 64, {2, 144}, {2, 128}, {2, 144}, {2, 128}}, {128, 64, 64, {3, 80}, {2, 128}, {2, 128}, {2, 128}},
+    {160, 64, 32, {2, 128}, {2, 128}, {2, 112}, {2, 112}}, {192, 64, 64, {2, 96}, {2, 96}, {2, 96}, {2, 96}},     {256, 64, 64, {2, 80}, {2, 64}, {2, 64}, {2, 64}},
 };
 
 const SizeTiles &sizeTiles(const AttentionProblem &p) {
   return *llvm::find_if(kTiles, [size = std::max(p.headDim, p.valueDim)](const SizeTiles &t) { return size <= t.headDim; });
 }
 
-int widestBlock(const AttentionProblem &p, const SizeTiles &t) {
+Block widestBlock(const AttentionProblem &p, const SizeTiles &t) {
   switch (p.mask) {
   case AttentionMask::Bits:
     return t.bits;
   case AttentionMask::Columns:
-    return p.type(3).getElementType().isF32() ? std::min(t.columns, t.rows) : t.columns; // f32 is not read early
+    return p.type(3).getElementType().isF32() ? t.rows : t.columns; // f32 is not read early
   case AttentionMask::Rows:
     return t.rows;
   case AttentionMask::None:
-    return p.causal ? t.blockN / 32 * 32 : t.blockN;
+    return p.options.seesAll() && p.options.softCap == 0 ? t.plain : t.bits;
   }
+}
+
+/// A good block for fewer warpgroups, which have more registers each.
+int keysFor(Block best, int consumers) {
+  constexpr int kKeys[] = {0, 64, 128, 96};
+  return consumers == 1 ? std::min(best.keys, kKeys[1]) : std::max(best.keys, kKeys[consumers]);
+}
+
+/// A few blocks that are equally full: 300 keys are 3 x 112 rather than 3 x 128, and 512 are 8 x 64 rather than 7 x 80.
+int evenBlock(const AttentionProblem &p, int widest) {
+  int64_t unit = p.mask == AttentionMask::Bits ? 32 : 16, blocks = llvm::divideCeil(p.keys, widest);
+  if (blocks > 8)
+    return widest;
+  auto evenly = [&](int64_t count) { return std::max<int64_t>(llvm::alignTo(llvm::divideCeil(p.keys, count), unit), 32); };
+  bool oneMore = blocks > 1 && (blocks + 1) * evenly(blocks + 1) < blocks * evenly(blocks);
+  return static_cast<int>(evenly(blocks + oneMore));
+}
+
+/// Tiles behind the last full round of blocks.
+int64_t restOf(const AttentionProblem &p, int64_t rows) { return p.batch * p.heads * llvm::divideCeil(p.queries, rows) % kAttentionMultiprocessors; }
+
+/// Every query tile sees all key blocks, so that the last tiles may be shared.
+bool isEven(const AttentionProblem &p) { return p.options.seesAll() && (p.mask == AttentionMask::None || p.mask == AttentionMask::Rows); }
+
+/// Writing and adding the parts of shared tiles costs about as much as 900 keys (measured: 2x16x1024x72 and 2x8x4096x160
+/// lost with 256 and 512 keys to gain, 2x8x4096x40 won with 1400).
+constexpr int64_t kLeastGain = 1024;
+
+/// Relative time of a launch. A multiprocessor does so many query rows times keys in a microsecond, and a tile costs
+/// something beside: fitted to head sizes 40 to 80 and to 128, and right about how choices compare elsewhere.
+double estimatedTime(const AttentionProblem &p, int consumers, int blockN) {
+  constexpr double kRate[] = {0, 6.0e3, 10.1e3, 13.9e3, 14.7e3}, kWideRate[] = {0, 6.0e3, 10.1e3, 10.8e3, 10.8e3}, kTile[] = {0, 1.5, 2.5, 3.8, 6.0};
+  int64_t rows = 64 * consumers, tiles = p.batch * p.heads * llvm::divideCeil(p.queries, rows), rounds = llvm::divideCeil(tiles, kAttentionMultiprocessors);
+  double rate = (std::max(p.headDim, p.valueDim) > 96 ? kWideRate : kRate)[consumers], keys = static_cast<double>(llvm::alignTo(p.keys, blockN));
+  double tile = rows * keys / rate + kTile[consumers], shared = tile * tiles / kAttentionMultiprocessors + rows * kLeastGain / rate;
+  return isEven(p) ? std::min(rounds * tile, shared) : rounds * tile;
 }
 
 } // namespace
 
-AttentionProblem::AttentionProblem(plan::KernelOp kernel) : kernel(kernel) {
+AttentionProblem::AttentionProblem(plan::KernelOp kernel) : kernel(kernel), options(kernel) {
   auto flag = [&](StringRef name) { auto attr = kernel.getConfig().getAs<BoolAttr>(name); return attr && attr.getValue(); };
-  causal = flag("causal"), hasMask = flag("has_mask"), packedMask = flag("packed_mask"), sharedTiles = flag("shared_tiles");
-  scale = kernel.getConfig().getAs<FloatAttr>("scale").getValueAsDouble();
+  packedMask = flag("packed_mask"), judgedMask = flag("judged_mask"), sharedTiles = flag("shared_tiles");
   ArrayRef<int64_t> q = type(0).getShape(), k = type(1).getShape();
   batch = q[0], heads = q[1], queries = q[2], headDim = q[3];
   keyHeads = k[1], keys = k[2], valueDim = type(2).getDimSize(3);
-  if (hasMask)
+  if (options.hasMask)
     mask = packedMask || type(3).getElementType().isInteger(1) ? AttentionMask::Bits : maskStride(2) == 0 ? AttentionMask::Columns : AttentionMask::Rows;
 }
 
@@ -94,7 +135,7 @@ bool AttentionProblem::maskFits() const {
 
 bool AttentionProblem::fits() const {
   int64_t widest = std::max(headDim, valueDim);
-  if (queries == 0 || keys == 0 || batch == 0 || heads == 0 || headDim % 8 != 0 || valueDim % 8 != 0 || widest > 256 || headDim == 0 || valueDim == 0 || !(scale > 0))
+  if (queries == 0 || keys == 0 || batch == 0 || heads == 0 || headDim % 8 != 0 || valueDim % 8 != 0 || widest > 256 || headDim == 0 || valueDim == 0 || !(options.scale > 0))
     return false;
   for (unsigned i : {0u, 1u, 2u, outIndex()})
     if (!is16Bit(type(i).getElementType()) || type(i).getElementType() != type(0).getElementType() || !canCopy(i))
@@ -106,34 +147,27 @@ bool AttentionProblem::fits() const {
 
 uint32_t AttentionTiles::sharedBytes(const AttentionProblem &p) const {
   int64_t qk = llvm::alignTo(p.headDim, qkPanel), v = llvm::alignTo(p.valueDim, vPanel);
-  return 2 * (64 * consumers * qk + stages * blockN * (qk + v)) + 8 * (2 * consumers + 4 * stages) + 4 * stages + 1024;
+  return 2 * (64 * consumers * qk + stages * blockN * (qk + v)) + 8 * (2 * consumers + 4 * stages) + 1024;
 }
 
 AttentionTiles attentionTilesFor(const AttentionProblem &p) {
   const SizeTiles &size = sizeTiles(p);
-  AttentionTiles tiles{size.consumers, widestBlock(p, size), size.qkPanel, size.vPanel, 2};
-  // Few tiles: smaller ones fill more multiprocessors. Short sequences want short blocks as well.
-  auto count = [&](int consumers) { return p.batch * p.heads * llvm::divideCeil(p.queries, 64 * consumers); };
-  while (tiles.consumers > 1 && (count(tiles.consumers) < kAttentionMultiprocessors || p.queries <= 64 * (tiles.consumers - 1)))
-    --tiles.consumers;
-  if (tiles.consumers == 1)
-    tiles.blockN = std::min(tiles.blockN, 64);
-  // A few blocks that are equally full: 300 keys are 3 x 112 rather than 3 x 128.
-  int64_t unit = p.mask == AttentionMask::Bits ? 32 : 16, blocks = llvm::divideCeil(p.keys, tiles.blockN);
-  if (blocks <= 8)
-    tiles.blockN = std::max<int64_t>(llvm::alignTo(llvm::divideCeil(p.keys, blocks), unit), 32);
+  Block best = widestBlock(p, size);
+  if (p.options.softCap > 0 && (p.mask != AttentionMask::None || best.consumers > 2)) // needs registers; bits come in words of 32
+    best.keys -= best.consumers < 4 || p.mask == AttentionMask::Bits ? 32 : 16;
+  AttentionTiles tiles{best.consumers, evenBlock(p, best.keys), size.qkPanel, size.vPanel, 2};
+  // Fewer warpgroups where their tiles fill the multiprocessors better.
+  for (int consumers = best.consumers - 1; consumers > 0; --consumers)
+    if (int keys = evenBlock(p, keysFor(best, consumers)); estimatedTime(p, consumers, keys) < estimatedTime(p, tiles.consumers, tiles.blockN))
+      tiles.consumers = consumers, tiles.blockN = keys;
   return tiles;
 }
 
 int64_t attentionSharedTiles(const AttentionProblem &p, const AttentionTiles &tiles) {
-  // Writing and adding parts costs about as much as 7 key blocks (measured: 2x16x1024x72 and 2x8x4096x160 lost with 2
-  // and 4 blocks to gain, 2x8x4096x40 won with 11).
-  constexpr int64_t kLeastGain = 8;
-  if (p.causal || p.mask == AttentionMask::Bits)
+  if (!isEven(p))
     return 0;
-  int64_t rest = p.batch * p.heads * llvm::divideCeil(p.queries, tiles.rows()) % kAttentionMultiprocessors;
-  int64_t blocks = llvm::divideCeil(p.keys, tiles.blockN);
-  return blocks * (kAttentionMultiprocessors - rest) >= kLeastGain * kAttentionMultiprocessors ? rest : 0;
+  int64_t rest = restOf(p, tiles.rows());
+  return llvm::alignTo(p.keys, tiles.blockN) * (kAttentionMultiprocessors - rest) >= kLeastGain * kAttentionMultiprocessors ? rest : 0;
 }
 
 //===-- attention_small.cuh ---------------------------------------------------------------------===//
@@ -165,11 +199,13 @@ std::optional<SmallAttentionTiles> smallAttentionTilesFor(const AttentionProblem
 AttentionNeeds hopperAttentionNeeds(plan::KernelOp kernel) {
   AttentionProblem problem(kernel);
   AttentionNeeds needs;
-  if (problem.packedMask || problem.sharedTiles || !problem.fits() || smallAttentionTilesFor(problem))
+  if (problem.packedMask || problem.judgedMask || problem.sharedTiles || !problem.fits() || smallAttentionTilesFor(problem))
     return needs;
   AttentionTiles tiles = attentionTilesFor(problem);
   if (problem.mask == AttentionMask::Bits)
     needs.maskRows = tiles.rows(), needs.maskKeys = tiles.blockN;
+  if (problem.mask == AttentionMask::Columns && problem.keys > tiles.blockN)
+    needs.biasKeys = tiles.blockN;
   if (int64_t shared = attentionSharedTiles(problem, tiles)) {
     needs.parts = 2 * kAttentionMultiprocessors * tiles.consumers * 128 * (problem.valueDim / 2 + 4);
     needs.counters = shared * tiles.consumers;

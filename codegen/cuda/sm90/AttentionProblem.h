@@ -4,6 +4,7 @@
 // it, and with which tiles. Passes ask before (what the launch needs), the emitters afterwards, and get the same answer.
 #pragma once
 
+#include "codegen/AttentionOptions.h"
 #include "codegen/cuda/CudaKernel.h"
 #include "dialects/fusion/TargetKernels.h"
 
@@ -21,6 +22,8 @@ struct AttentionProblem {
 
   mlir::MemRefType type(unsigned i) const { return kernel.getArgType(i); }
   unsigned outIndex() const { return kernel.getNumArgs() - 1; }
+  /// Of the log-sum-exp, where that is wanted.
+  unsigned sumsIndex() const { return outIndex() - 1 - (sharedTiles ? 2 : 0); }
   int64_t alignment(unsigned i) const;
   /// 0 where the mask repeats.
   int64_t maskStride(unsigned dim) const;
@@ -29,10 +32,12 @@ struct AttentionProblem {
   bool fits() const;
 
   mutable plan::KernelOp kernel; ///< MLIR's accessors are not const
-  bool causal = false, hasMask = false, packedMask = false, sharedTiles = false;
+  AttentionOptions options;
+  bool packedMask = false, judgedMask = false, sharedTiles = false;
   AttentionMask mask = AttentionMask::None;
-  double scale = 1;
   int64_t batch, heads, keyHeads, queries, keys, headDim, valueDim;
+  /// Multiplications and additions of both products, without a mask.
+  double flop() const { return 2.0 * static_cast<double>(batch * heads * queries) * static_cast<double>(keys * (headDim + valueDim)); }
 
 private:
   bool canCopy(unsigned arg) const;

@@ -15,6 +15,8 @@ bool acceptsHopperAttention(plan::KernelOp kernel);
 mlir::FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel);
 /// A boolean mask becomes bits and verdicts.
 mlir::FailureOr<CudaUnit> emitMaskPack(plan::KernelOp kernel);
+/// An additive mask that all queries share gets verdicts.
+mlir::FailureOr<CudaUnit> emitMaskJudge(plan::KernelOp kernel);
 
 /// Gemm fusions that acceptsGemm takes (codegen/cuda/gemm/GemmKernel.h).
 mlir::FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel);

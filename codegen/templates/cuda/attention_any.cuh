@@ -6,8 +6,9 @@
 //     using Query, Key, Value, Output;       // Tensor<...> of rank 4: [batch, head, token, column], any strides
 //     using Mask;                            // Tensor<...> over [batch, head, query, key], stride 0 where it repeats;
 //                                            // void for none. bool keeps where true, a float is added
-//     static constexpr bool CAUSAL;          // query i sees keys 0 … i
+//     static constexpr int KEYS_BEFORE, KEYS_AFTER;  // query i sees keys i - KEYS_BEFORE … i + KEYS_AFTER; kAllKeys for all
 //     static constexpr double SCALE;
+//     static constexpr double SOFT_CAP;      // above 0: scaled scores x become SOFT_CAP · tanh(x / SOFT_CAP)
 //     …and the tile sizes of the template
 //   };
 //
@@ -20,6 +21,7 @@
 namespace ditc {
 
 constexpr double kLog2E = 1.4426950408889634;
+constexpr int kAllKeys = 1 << 30;
 
 template <class Value>
 __device__ inline Value negativeInfinityOf() {
@@ -38,11 +40,15 @@ struct AttentionTile {
     return {int(block / TILES / HEADS), head, head / SHARED_BY, int(block % TILES) * ROWS};
   }
 
-  /// Keys that some query of the tile may see.
+  /// Keys that some query of the tile may see; the first of them in whole blocks.
   template <class Config, int ROWS>
   __device__ int keyEnd() const {
     int keys = Config::Key::size(2);
-    return Config::CAUSAL ? min(keys, firstQuery + ROWS) : keys;
+    return Config::KEYS_AFTER < kAllKeys ? min(keys, firstQuery + ROWS + Config::KEYS_AFTER) : keys;
+  }
+  template <class Config, int BLOCK_N>
+  __device__ int keyBegin() const {
+    return Config::KEYS_BEFORE < kAllKeys ? max(0, firstQuery - Config::KEYS_BEFORE) / BLOCK_N * BLOCK_N : 0;
   }
 
   template <class T>
@@ -51,10 +57,35 @@ struct AttentionTile {
   __device__ i64 keyOffset() const { return batch * T::stride(0) + keyHead * T::stride(1); }
 };
 
+/// Whether a query sees a key by their places.
+template <class Config>
+__device__ inline bool seesKey(int query, int key) {
+  return (Config::KEYS_AFTER == kAllKeys || key <= query + Config::KEYS_AFTER) &&
+         (Config::KEYS_BEFORE == kAllKeys || key >= query - Config::KEYS_BEFORE);
+}
+
+/// A product of query and key as a score in units of log2(e).
+__device__ inline float tangent(float x) { return tanhf(x); }
+__device__ inline double tangent(double x) { return tanh(x); }
+template <class Config, class Value>
+__device__ inline Value scoreOf(Value product) {
+  if constexpr (Config::SOFT_CAP > 0)
+    return Value(Config::SOFT_CAP * kLog2E) * tangent(product * Value(Config::SCALE / Config::SOFT_CAP));
+  return product * Value(Config::SCALE * kLog2E);
+}
+
+/// The place of a row's ln Σ exp(score) in a dense (batch, head, query).
+template <class Config>
+__device__ inline i64 sumOffset(const AttentionTile &tile, int query) {
+  return (i64(tile.batch) * Config::Query::size(1) + tile.head) * Config::Query::size(2) + query;
+}
+
 /// What a mask's element adds to a score, in units of log2(e).
 template <class Value, class Element>
 __device__ inline Value maskValue(Element mask) {
-  return Value(widen(mask)) * Value(kLog2E);
+  Value value = Value(widen(mask)), scaled = value * Value(kLog2E);
+  // The lowest numbers of a type stay finite, so that a row of nothing else is averaged, as softmax says.
+  return scaled == negativeInfinityOf<Value>() && value != scaled ? value : scaled;
 }
 template <class Value>
 __device__ inline Value maskValue(bool keeps) {

@@ -4,6 +4,8 @@
 //
 //   AdditiveMask  one for each row; read when the scores are there, 2 · BLOCK_N / 8 numbers a thread and row
 //   ColumnBias    one that all rows share (text padding); half as many, and 16-bit ones are read while QK runs
+//   JudgedBias    a ColumnBias with a verdict per key block from attention_mask_pack.cuh: blocks of padding are skipped,
+//                 those where nothing is added cost nothing
 //
 // Registers decide how many keys a block may have: with 3 consumer warpgroups and d 72, 128 keys spill 120 bytes with a
 // ColumnBias and 112 none; AdditiveMask spills 8 with 96.
@@ -45,7 +47,7 @@ struct BiasReader<F16> {
 /// A bias added to the scaled scores, of any broadcast shape (stride 0 repeats). Element is float, BF16 or F16.
 template <class Element>
 struct AdditiveMask : NoMask {
-  static constexpr bool PER_BLOCK = true;
+  static constexpr bool PER_BLOCK = true, LOWS = true;
   const void *bias;
   long long biasBatch, biasHead, biasRow;  // strides in elements; columns are contiguous
   int rows, keys;
@@ -78,7 +80,7 @@ struct AdditiveMask : NoMask {
 /// the product runs, two in a word; PAIRS says that pairs of columns start on whole words.
 template <class Element, bool PAIRS>
 struct ColumnBias : NoMask {
-  static constexpr bool PER_BLOCK = true, EARLY = sizeof(Element) == 2;
+  static constexpr bool PER_BLOCK = true, LOWS = true, EARLY = sizeof(Element) == 2;
   const void *bias;
   long long biasBatch, biasHead;  // strides in elements; columns are contiguous
   int keys;
@@ -137,6 +139,18 @@ struct ColumnBias : NoMask {
       scores[4 * group + i % 2] += value;
       scores[4 * group + 2 + i % 2] += value;
     }
+  }
+};
+
+template <class Element, bool PAIRS>
+struct JudgedBias : ColumnBias<Element, PAIRS> {
+  static constexpr bool EVEN = false, SKIPS = true;
+  const u8 *verdicts;
+  long long verdictBatch, verdictHead;  // strides in bytes; key blocks are neighbours
+
+  template <int M, int N>
+  __device__ int kind(const WorkTile &tile, int block) const {
+    return __ldg(verdicts + tile.batch * verdictBatch + tile.head * verdictHead + block);
   }
 };
 

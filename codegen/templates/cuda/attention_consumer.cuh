@@ -37,6 +37,9 @@ struct Consumer {
   int row;        // the first of this thread's two rows
   int limit;      // keys of this sequence
   int block;      // the key block whose scores are at hand
+  int verdictsFrom;       // where the mask skips blocks: block of the first verdict at hand
+  u32 visible, partial;   // 32 verdicts; of `visible` those that are still to come
+  int verdict;            // this lane's of the next 32
 
   __device__ void arrivePerWarp(u32 barrier) const {
     if (threadIdx.x % 32 == 0)
@@ -53,21 +56,40 @@ struct Consumer {
       namedArrive(1 + (warpgroup + 1) % L::CONSUMERS, 256);
   }
 
+  /// The verdict of this lane's block among the 32 before `verdictsFrom`, for the time when those are at hand.
+  __device__ void loadVerdict(BlockRange range) {
+    WorkTile whole = {tile.batch, tile.head, tile.row - 64 * warpgroup};
+    int candidate = verdictsFrom - 32 + int(threadIdx.x % 32);
+    verdict = candidate >= range.first ? mask.template kind<L::BLOCK_M, L::BLOCK_N>(whole, candidate) : int(Skip);
+  }
+
+  /// The next block that the mask lets through, as `block`, and its kind. The producer asks the mask the same questions
+  /// and loads the same blocks; each warp reads the verdicts itself, 32 at a time, so that none pass through shared memory.
+  __device__ int nextVisible(BlockRange range) {
+    while (visible == 0) {
+      if (verdictsFrom <= range.first)
+        return Skip;
+      verdictsFrom -= 32;
+      visible = __ballot_sync(0xffffffff, verdict != Skip);
+      partial = __ballot_sync(0xffffffff, verdict == Partial);
+      loadVerdict(range);
+    }
+    int last = 31 - __clz(int(visible));
+    visible ^= 1u << last;
+    block = verdictsFrom + last;
+    return partial >> last & 1 ? Partial : Full;
+  }
+
   /// Waits for the K block after `block`, makes it the current one and says its kind; Skip when there is none.
   __device__ int next(BlockRange range) {
     // NOTE: ptxas moves the wait for PV up to the first exponential and the exponentials down to their use, which undoes
     // the overlap of the two. The branch inside this wait, made to depend on the sum of the exponentials, stops it.
     u32 parity = k.parity ^ u32(__any_sync(0xffffffff, softmax.sum[0] + softmax.sum[1] < 0.0f));
     if constexpr (Mask::SKIPS) {
-      phaseWait(shared.kFull(k.stage), parity);
-      int entry = *static_cast<volatile int *>(shared.ring + k.stage);
-      __syncwarp();  // one lane frees the stage for all: each has to have read its entry
-      if (entry < 0) {
-        releaseK();
-        return Skip;
-      }
-      block = entry / 4;
-      return entry % 4;
+      int kind = nextVisible(range);
+      if (kind != Skip)
+        phaseWait(shared.kFull(k.stage), parity);
+      return kind;
     }
     if (block <= range.first)
       return Skip;
@@ -161,7 +183,7 @@ struct Consumer {
     releaseK();
     applyMask(kind, fragment);
     cutTail();
-    softmax.update(scores, p.scaleLog2);
+    softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
     packScores<typename L::Element>(scores, packed);
   }
 
@@ -177,7 +199,7 @@ struct Consumer {
     pinRegisters(scores);
     releaseK();
     applyMask(kind, fragment);
-    bool moved = softmax.update(scores, p.scaleLog2);
+    bool moved = softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
     int following = next(range);
     wgmmaWait<0>();
     pinRegisters(output);
@@ -188,15 +210,6 @@ struct Consumer {
     return following;
   }
 
-  /// After the softmax has finished: one value per row, from the first thread of its quad.
-  __device__ void storeLogSumExp() const {
-    constexpr float kLn2 = 0.6931471805599453f;
-    for (int half = 0; half < 2; ++half)
-      if (threadIdx.x % 4 == 0 && row + 8 * half < p.queries)
-        p.logSumExp[((long long)tile.batch * p.heads + tile.head) * p.queries + row + 8 * half] =
-            kLn2 * (softmax.offset(softmax.top[half], p.scaleLog2) + __log2f(softmax.sum[half]));
-  }
-
   /// One work tile; leaves O unnormalised in `output`.
   __device__ void compute(const WorkTile &blockTile, BlockRange range) {
     // From one lane, as in `run`: loop counters that the compiler knows to be uniform leave registers to the tiles.
@@ -204,7 +217,8 @@ struct Consumer {
     tile = {blockTile.batch, blockTile.head, blockTile.row + 64 * warpgroup};
     row = tile.row + int(threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4);
     limit = mask.keyLimit(tile, p.keys);
-    block = range.last;
+    block = verdictsFrom = range.last;
+    visible = 0;
     softmax.reset();
 #pragma unroll
     for (int i = 0; i < L::V_DIM / 2; ++i)
@@ -212,6 +226,8 @@ struct Consumer {
     if (range.first >= range.last)
       return;
 
+    if constexpr (Mask::SKIPS)
+      loadVerdict(range);
     phaseWait(shared.qFull(warpgroup), qParity);
     qParity ^= 1;
     int kind = next(range);

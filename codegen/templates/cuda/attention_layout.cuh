@@ -3,7 +3,7 @@
 // Arguments of attention_sm90.cuh, and the sizes and addresses that follow from its Config. Shared memory, from a
 // 1024-byte boundary:
 //
-//   Q of each warpgroup │ K stages │ V stages │ barriers │ ring of block verdicts
+//   Q of each warpgroup │ K stages │ V stages │ barriers
 //
 // A tile of Q, K or V is a row of panels; a panel is its rows times QK_PANEL or V_PANEL columns, swizzled by the copy
 // engine the way wgmma reads it.
@@ -42,11 +42,11 @@ struct Layout : Config {
   // Offsets from a 1024-byte boundary.
   static constexpr int Q_AT = 0, K_AT = CONSUMERS * Q_BYTES, V_AT = K_AT + STAGES * K_BYTES;
   static constexpr int BARRIERS_AT = V_AT + STAGES * V_BYTES;
-  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * CONSUMERS + 4 * STAGES) + 4 * STAGES + 1024;
+  static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * CONSUMERS + 4 * STAGES) + 1024;
 
-  // With one consumer a thread may have 255 registers from the start.
-  static constexpr int PRODUCER_REGISTERS = CONSUMERS == 2 ? 24 : 32;
-  static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160;
+  // With one consumer a thread may have 255 registers from the start. A producer of 24 spills.
+  static constexpr int PRODUCER_REGISTERS = 32;
+  static constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 232 : CONSUMERS == 3 ? 160 : 112;
 
   static_assert(Config::HEAD_DIM % 8 == 0 && Config::HEAD_DIM <= 256, "HEAD_DIM is a multiple of 8 up to 256");
   static_assert(Config::V_DIM % 8 == 0 && Config::V_DIM <= 256, "V_DIM is a multiple of 8 up to 256");
@@ -55,11 +55,10 @@ struct Layout : Config {
   static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
 };
 
-/// Addresses of the barriers and the ring of block verdicts.
+/// Addresses of the tiles and the barriers.
 template <class L>
 struct Shared {
   u32 base;
-  int *ring;  // per K stage: 4 · block + kind, or -1 at the end of a tile; written by the producer when the mask skips
 
   __device__ u32 q(int warpgroup) const { return base + L::Q_AT + warpgroup * L::Q_BYTES; }
   __device__ u32 k(int stage) const { return base + L::K_AT + stage * L::K_BYTES; }

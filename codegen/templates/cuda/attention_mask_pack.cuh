@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A boolean attention mask becomes what BitMask reads: 32 keys a word, and one verdict per tile of queries × keys.
+// What kernels want to know of a mask before they read it.
+//
+// packMask: a boolean mask becomes what BitMask reads, 32 keys a word, and one verdict per tile of queries × keys.
 //
 //   mask (batch, head, row, key) of bytes, any strides, 0 repeats   →   words (problem, row, ceil(keys / N)·N / 32)
 //                                                                       verdicts (problem, row tile, key block)
@@ -10,9 +12,19 @@
 //
 //   grid (key blocks, row tiles, problems), 128 threads: one tile each. tileRows and blockKeys are the attention
 //   kernel's BLOCK_M and BLOCK_N. A key mask has rows = 1.
+//
+// judgeBias: an additive mask that all queries share becomes the verdicts that JudgedBias reads, one per key block.
+//
+//   bias (batch, head, 1, key), any strides but 1 along the keys   →   verdicts (problem, 1, key block)
+//
+// A key whose number lies kHidden below the largest of its problem gets a weight of 0 in fp32, unless its score is as
+// much higher than all others. Skip: all keys of the block are such; Full: all numbers are 0.
+//
+//   grid (problems), 128 threads
 #pragma once
 
 #include "attention_blocks.cuh"
+#include "common/tensor.cuh"
 #include "common/words.cuh"
 
 namespace ditc {
@@ -30,6 +42,7 @@ __device__ inline void packMask(const MaskPackParams &p) {
   __shared__ int hidden, visible;
   if (threadIdx.x == 0)
     hidden = visible = 0;
+  followPreviousKernel();
   __syncthreads();
 
   int block = blockIdx.x, tile = blockIdx.y, problem = blockIdx.z;
@@ -72,6 +85,42 @@ __device__ inline void packMask(const MaskPackParams &p) {
   if (threadIdx.x == 0)
     p.verdicts[((long long)problem * gridDim.y + tile) * gridDim.x + block] =
         !visible ? Skip : hidden ? Partial : Full;
+}
+
+struct BiasJudgeParams {
+  const void *bias;
+  u8 *verdicts;
+  long long batchStride, headStride;  // of bias, in elements; keys are neighbours
+  int heads, keys, blockKeys;
+};
+
+template <class Element>
+__device__ inline void judgeBias(const BiasJudgeParams &p) {
+  constexpr float kHidden = 9000.0f;  // models write -10000
+  int problem = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  int blocks = (p.keys + p.blockKeys - 1) / p.blockKeys;
+  followPreviousKernel();
+  const Element *bias =
+      static_cast<const Element *>(p.bias) + problem / p.heads * p.batchStride + problem % p.heads * p.headStride;
+  float top = -__int_as_float(0x7f800000);
+  for (int key = lane; key < p.keys; key += 32)
+    top = fmaxf(top, widen(bias[key]));
+  for (int distance = 16; distance > 0; distance /= 2)
+    top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, distance));
+
+  for (int block = warp; block < blocks; block += 4) {
+    int end = (block + 1) * p.blockKeys < p.keys ? (block + 1) * p.blockKeys : p.keys;
+    bool visible = false, added = false;
+    for (int key = block * p.blockKeys + lane; key < end; key += 32) {
+      float value = widen(bias[key]);
+      visible |= !(value < top - kHidden) && value != -__int_as_float(0x7f800000);  // NaN is visible
+      added |= value != 0.0f;
+    }
+    visible = __any_sync(0xffffffff, visible);
+    added = __any_sync(0xffffffff, added);
+    if (lane == 0)
+      p.verdicts[(long long)problem * blocks + block] = !visible ? Skip : added ? Partial : Full;
+  }
 }
 
 }  // namespace ditc

@@ -11,8 +11,9 @@
 //   EVEN        every query tile sees all key blocks, so tiles take equally long
 //   GROWS       later rows see more keys
 //   PER_BLOCK   any block may be Partial. Otherwise `apply` is never called and costs nothing
-//   SKIPS       the producer evaluates `kind` and the consumers are told; otherwise each computes it
+//   SKIPS       `kind` can be Skip, so the producer evaluates it too; otherwise only the consumers do
 //   SHORTENS    keyLimit can be below the tensor's key count, so V rows past it must be cleared (0 · NaN is NaN)
+//   LOWS        hidden scores may be finite, near the lowest number
 //
 // Scores are raw QKᵀ values here; the kernel multiplies by scale · log2(e) later. A hidden score is -inf.
 #pragma once
@@ -37,7 +38,7 @@ struct ScorePlace {
 
 /// Every key counts.
 struct NoMask {
-  static constexpr bool EVEN = true, GROWS = false, PER_BLOCK = false, SKIPS = false, SHORTENS = false;
+  static constexpr bool EVEN = true, GROWS = false, PER_BLOCK = false, SKIPS = false, SHORTENS = false, LOWS = false;
   struct Fragment {};
 
   __device__ int keyLimit(const WorkTile &, int keys) const { return keys; }
@@ -139,7 +140,7 @@ struct SoftCap : NoMask {
   __device__ void apply(float (&scores)[COUNT], const Fragment &, const WorkTile &, ScorePlace) const {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)  // tanh y = 1 - 2 / (1 + e^2y), exact enough where tanh.approx (5e-4) is not
-      scores[i] = factor - __fdividef(2.0f * factor, 1.0f + ex2(fminf(scores[i] * inverse, 126.0f)));
+      scores[i] = factor - __fdividef(2.0f * factor, 1.0f + exp2Approx(fminf(scores[i] * inverse, 126.0f)));
   }
 };
 
@@ -204,6 +205,7 @@ struct Both {
   static constexpr bool PER_BLOCK = First::PER_BLOCK || Second::PER_BLOCK;
   static constexpr bool SKIPS = First::SKIPS || Second::SKIPS;
   static constexpr bool SHORTENS = First::SHORTENS || Second::SHORTENS;
+  static constexpr bool LOWS = First::LOWS || Second::LOWS;
   First first;
   Second second;
   struct Fragment {

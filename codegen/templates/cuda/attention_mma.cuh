@@ -43,7 +43,8 @@ struct Layout : Config {
   static constexpr int SHARED_BYTES = 2 * (V_AT + 2 * BLOCK_N * V_PITCH);
   static constexpr bool KEEPS_QUERIES = HEAD <= 128;  // in registers
   // Without a mask the scale joins the exponent's multiply-add, which a negative scale would turn round.
-  static constexpr bool SCALES_LATE = HeadMask<typename Config::Mask>::PRESENT == false && Config::SCALE > 0;
+  static constexpr bool SCALES_LATE =
+      HeadMask<typename Config::Mask>::PRESENT == false && Config::SCALE > 0 && Config::SOFT_CAP == 0;
   static constexpr float SCALE_LOG2 = float(Config::SCALE * kLog2E);
   static constexpr float FACTOR = SCALES_LATE ? SCALE_LOG2 : 1.0f;
 };
@@ -143,14 +144,14 @@ struct Rows {
       high[half] = fmaxf(high[half], __shfl_xor_sync(kWholeWarp, high[half], 2));
       // A row without keys so far: 2^(-inf - 0) is 0 and never NaN.
       shift[half] = high[half] == negativeInfinityOf<float>() ? 0.0f : high[half] * L::FACTOR;
-      factor[half] = powerOfTwo(top[half] * L::FACTOR - shift[half]);
+      factor[half] = exp2Approx(top[half] * L::FACTOR - shift[half]);
       top[half] = high[half], sum[half] *= factor[half];
     }
 #pragma unroll
     for (int n = 0; n < L::N_TILES; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        sum[i / 2] += scores[n][i] = powerOfTwo(fmaf(scores[n][i], L::FACTOR, -shift[i / 2]));
+        sum[i / 2] += scores[n][i] = exp2Approx(fmaf(scores[n][i], L::FACTOR, -shift[i / 2]));
     if (__any_sync(kWholeWarp, factor[0] != 1.0f || factor[1] != 1.0f)) {
 #pragma unroll
       for (int n = 0; n < L::V_TILES; ++n)
@@ -160,15 +161,29 @@ struct Rows {
     }
   }
 
+  __device__ float totalOf(int half) const {
+    float total = sum[half];
+    total += __shfl_xor_sync(kWholeWarp, total, 1);
+    return total + __shfl_xor_sync(kWholeWarp, total, 2);
+  }
+
+  /// -inf for a row without keys.
+  __device__ void storeLogSumExp(float *logSumExp, const AttentionTile &tile, int row, int lane) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float total = totalOf(half), shift = top[half] == negativeInfinityOf<float>() ? 0.0f : top[half] * L::FACTOR;
+      if (lane % 4 == 0 && row + 8 * half < L::QUERIES)
+        logSumExp[sumOffset<L>(tile, row + 8 * half)] = (shift + log2f(total)) * float(1 / kLog2E);
+    }
+  }
+
   __device__ void store(typename L::Output::Element *head, int row, int lane) {
     using Out = typename L::Output;
     using Element = typename Out::Element;
     constexpr bool PAIRS = Out::VECTOR >= 2 && L::V_HEAD % 2 == 0;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float total = sum[half];
-      total += __shfl_xor_sync(kWholeWarp, total, 1);
-      total += __shfl_xor_sync(kWholeWarp, total, 2);
+      float total = totalOf(half);
       float inverse = total == 0.0f ? 0.0f : 1.0f / total;
       if (row + 8 * half >= L::QUERIES)
         continue;
@@ -253,12 +268,12 @@ __device__ inline void maskScores(float (&scores)[L::N_TILES][4], const MaskTile
     for (int i = 0; i < 4; ++i) {
       int column = key + 8 * n + i % 2;
       if constexpr (!L::SCALES_LATE)
-        scores[n][i] *= L::SCALE_LOG2;
+        scores[n][i] = scoreOf<L>(scores[n][i]);
       if constexpr (Mask::PRESENT)
         scores[n][i] = addMask(scores[n][i], mask.added(n, i));
       if (L::KEYS % L::BLOCK_N != 0 && column >= L::KEYS)
         scores[n][i] = negativeInfinityOf<float>();
-      if (L::CAUSAL && column > row + i / 2 * 8)
+      if (!seesKey<L>(row + i / 2 * 8, column))
         scores[n][i] = negativeInfinityOf<float>();
     }
 }
@@ -266,7 +281,7 @@ __device__ inline void maskScores(float (&scores)[L::N_TILES][4], const MaskTile
 template <class Config>
 __device__ void run(const ElementOf<typename Config::Query> *query, const ElementOf<typename Config::Key> *key,
                     const ElementOf<typename Config::Value> *value,
-                    const ElementOf<typename Config::Mask> *maskBase,
+                    const ElementOf<typename Config::Mask> *maskBase, float *logSumExp,
                     ElementOf<typename Config::Output> *out) {
   using L = Layout<Config>;
   using Element = typename L::Element;
@@ -297,7 +312,8 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
   copyRows<typename L::Query, L::ROWS, L::QK_PITCH, L::THREADS>(queries, query + at.queryOffset<typename L::Query>(),
                                                                 at.firstQuery, L::QUERIES, [](int) { return true; });
   copyCommit();
-  startCopies(0);
+  int keyBegin = at.keyBegin<Config, L::BLOCK_N>();
+  startCopies(keyBegin);
   copyWait<1>();
   __syncthreads();
   const Element *warpQueries = queries + 16 * warp * L::QK_PITCH;
@@ -309,7 +325,7 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
   }
 
   Rows<L> rows;
-  for (int first = 0; first < keyEnd; first += L::BLOCK_N) {
+  for (int first = keyBegin; first < keyEnd; first += L::BLOCK_N) {
     int stage = first / L::BLOCK_N % 2, column = first + lane % 4 * 2;
     MaskTile<L, Mask> maskTile(mask, row, column);
     startCopies(first + L::BLOCK_N);
@@ -325,6 +341,8 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
     __syncthreads();  // every warp has read this stage: it may be filled again
   }
   rows.store(out + at.queryOffset<typename L::Output>(), row, lane);
+  if (logSumExp != nullptr)
+    rows.storeLogSumExp(logSumExp, at, row, lane);
 }
 
 }  // namespace ditc::attention_mma

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/elements.cuh"
+#include "common/exp2.cuh"
 #include "common/ptx.cuh"
 
 namespace ditc {
@@ -72,12 +73,6 @@ __device__ inline void pinRegisters(float (&values)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i)
     asm volatile("" : "+f"(values[i])::"memory");
-}
-
-__device__ inline float ex2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
 }
 
 /// Two floats rounded into one word, `low` in the low half. Volatile, so that it stays behind the wgmma wait before it.

@@ -131,13 +131,27 @@ struct Rows {
     }
   }
 
+  __device__ Compute totalOf(int i) const {
+    return acrossRow(sum[i], [](Compute a, Compute b) { return a + b; });
+  }
+
+  /// -inf for a row without keys.
+  __device__ void storeLogSumExp(float *logSumExp, const AttentionTile &tile, int firstRow) const {
+#pragma unroll
+    for (int i = 0; i < L::TM; ++i) {
+      Compute total = totalOf(i), shift = top[i] == negativeInfinityOf<Compute>() ? Compute(0) : top[i];
+      if (threadIdx.x % L::TX == 0 && firstRow + i < L::QUERIES)
+        logSumExp[sumOffset<L>(tile, firstRow + i)] = float((shift + log2(total)) * Compute(1 / kLog2E));
+    }
+  }
+
   __device__ void store(typename L::Output::Element *head, int firstRow) {
     using Element = typename L::Output::Element;
     constexpr int WIDTH = L::Value::size(3), VECTOR = commonPower(commonPower(L::Output::VECTOR, WIDTH), L::OUT_VECTOR);
     int tx = threadIdx.x % L::TX;
 #pragma unroll
     for (int i = 0; i < L::TM; ++i) {
-      Compute total = acrossRow(sum[i], [](Compute a, Compute b) { return a + b; });
+      Compute total = totalOf(i);
       Compute inverse = total == 0 ? Compute(0) : Compute(1) / total;
       if (firstRow + i >= L::QUERIES)
         continue;
@@ -214,15 +228,14 @@ __device__ void multiplyValues(Rows<L> &rows, const Compute *p, const Compute *v
 /// Scale, mask and the ends of keys; a score that does not count becomes -inf.
 template <class L, class Mask, class Compute = typename L::Compute>
 __device__ void maskScores(Compute (&scores)[L::TM][L::KEYS_EACH], const Mask &mask, int firstRow, int firstKey) {
-  constexpr Compute SCALE = Compute(L::SCALE * kLog2E);
   int tx = threadIdx.x % L::TX;
 #pragma unroll
   for (int i = 0; i < L::TM; ++i)
 #pragma unroll
     for (int j = 0; j < L::KEYS_EACH; ++j) {
       int key = firstKey + tx + L::TX * j, query = firstRow + i;
-      bool counts = key < L::KEYS && query < L::QUERIES && !(L::CAUSAL && key > query);
-      scores[i][j] *= SCALE;
+      bool counts = key < L::KEYS && query < L::QUERIES && seesKey<L>(query, key);
+      scores[i][j] = scoreOf<L>(scores[i][j]);
       if constexpr (Mask::PRESENT)
         if (counts)
           scores[i][j] = addMask(scores[i][j], maskValue<Compute>(mask.at(query, key)));
@@ -234,7 +247,7 @@ __device__ void maskScores(Compute (&scores)[L::TM][L::KEYS_EACH], const Mask &m
 template <class Config>
 __device__ void run(const ElementOf<typename Config::Query> *query, const ElementOf<typename Config::Key> *key,
                     const ElementOf<typename Config::Value> *value, const ElementOf<typename Config::Mask> *maskBase,
-                    ElementOf<typename Config::Output> *out) {
+                    float *logSumExp, ElementOf<typename Config::Output> *out) {
   using L = Layout<Config>;
   using Compute = typename L::Compute;
   extern __shared__ SharedChunk sharedMemory[];
@@ -250,7 +263,7 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
       queries, query + at.queryOffset<typename L::Query>(), at.firstQuery, L::QUERIES, always);
   Rows<L> rows;
   int keyEnd = at.keyEnd<Config, L::ROWS>();
-  for (int first = 0; first < keyEnd; first += L::BLOCK_N) {
+  for (int first = at.keyBegin<Config, L::BLOCK_N>(); first < keyEnd; first += L::BLOCK_N) {
     __syncthreads();  // the tile of the step before has been read
     loadRows<typename L::Key, L::BLOCK_N, L::QK_COLUMNS, L::QK_PITCH, L::THREADS>(
         tile, key + at.keyOffset<typename L::Key>(), first, L::KEYS, kept);
@@ -271,6 +284,8 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
     multiplyValues<L>(rows, p + ownRow * L::P_PITCH, tile);
   }
   rows.store(out + at.queryOffset<typename L::Output>(), firstRow);
+  if (logSumExp != nullptr)
+    rows.storeLogSumExp(logSumExp, at, firstRow);
 }
 
 }  // namespace ditc::attention_simt

@@ -18,38 +18,45 @@
 //   HEAD_DIM     8 … 256, multiple of 8   columns of Q and K; the copy engine fills up to a multiple of 16 with zeros
 //   V_DIM        8 … 256, multiple of 8   columns of V and out, exactly that wide in the second product
 //   BLOCK_N      16 … 256, multiple of 16 keys per block (of 32 with packed masks)
-//   CONSUMERS    1, 2, 3                  warpgroups that compute; 64 query rows each
+//   CONSUMERS    1, 2, 3, 4               warpgroups that compute; 64 query rows each
 //   STAGES       2 …                      K and V buffers each
 //   QK_PANEL     16, 32, 64               columns per panel of Q and K in shared memory (32, 64, 128-byte swizzle)
 //   V_PANEL      16, 32, 64               the same for V
 //   ORDERED      bool                     ping-pong between warpgroups by named barriers
+//   SHARES       bool                     whether the launch may have shared tiles (attention_split.cuh)
 //
 //   Q, K, V are read in place through maps (column, token, head, batch) with any strides that are multiples of 16 bytes;
 //   boxes: Q {QK_PANEL, 64}, K {QK_PANEL, BLOCK_N}, V {V_PANEL, BLOCK_N}; the map's column count is HEAD_DIM or V_DIM.
 //
 //   shared memory  2·(64·CONSUMERS·QK + STAGES·BLOCK_N·(QK + V)) bytes, QK and V rounded up to whole panels, + 1.1 KB
-//   registers      BLOCK_N·3/4 + V_DIM/2 + about 35 a thread, of 240 with 2 consumers, 160 with 3
+//   registers      BLOCK_N·3/4 + V_DIM/2 + about 35 a thread, of 232 with 2 consumers, 160 with 3, 112 with 4
 //   device memory  only where blocks share the last tiles (attention_split.cuh): 2·SMs·CONSUMERS·128·(V_DIM/2 + 4) floats,
 //                  18 MB at d 128, whatever the lengths
 //
 //   H200, bf16, beside torch 2.11's best back end (always cuDNN here) in the same run; TFLOP/s by 4·B·H·Nq·Nk·D, graphs, random data:
 //
 //     shape              Config (consumers, BLOCK_N)   µs       TFLOP/s   peer µs   ratio
-//     1×24×4608×128      2, 128, shared tiles          373      699       406       1.09
-//     1×24×16896×128     2, 128                        4694     747       5065      1.08
-//     1×40×32760×128     2, 128, shared tiles          29612    742       39611     1.34
-//     2×38×4429×64       3, 128                        690      553       935       1.36
-//     2×16×4096×72       3, 128, shared tiles          315      491       403       1.28
-//     2×8×4096×40        3, 128, shared tiles          127      338       150       1.18
-//     2×16×4096×80       3, 112, shared tiles          307      560       396       1.29
-//     2×8×4096×160       2, 128                        236      727       298       1.26
-//     2×12×4360×256      2, 80, shared tiles           610      766       755       1.24
-//     2×16×256×72        1, 64                         6.8      88        9.3       1.36
-//     1×24×4608×128 half of the keys (lengths / bits)  197/212            849       4.3 / 4.0
-//     1×24×4608×128 boolean N×N, packing included      507                846       1.67
+//     1×24×4608×128      3, 80, shared tiles           348      751       403       1.16
+//     1×24×16896×128     3, 80                         4197     836       4981      1.19
+//     1×40×32760×128     3, 80, shared tiles           28419    773       39888     1.40
+//     1×40×32760×128     3, 64 (512 keys)              552      623       586       1.06
+//     2×38×4429×64       3, 128                        673      567       933       1.39
+//     2×16×4096×72       4, 64                         287      539       399       1.39
+//     2×16×1024×72       4, 64                         27.7     349       34.5      1.25
+//     2×16×4096×72       4, 64 (300 keys)              48.2     235       59.6      1.24
+//     2×8×4096×40        3, 128, shared tiles          127      338       151       1.19
+//     2×16×4096×80       3, 112, shared tiles          297      578       389       1.31
+//     2×16×4096×96       2, 160                        340      607       416       1.22
+//     2×8×4096×160       2, 128                        225      764       296       1.32
+//     2×12×4360×256      2, 80, shared tiles           598      782       743       1.24
+//     2×16×256×72        1, 64                         7.1      85        9.9       1.40
+//     1×24×4608×128 half of the keys, by bits          207      1260      840       4.06
+//     1×24×4608×128 boolean N×N, packing included      477      547       852       1.78
+//     1×24×4608×128 window of 576 keys both ways       131                845       6.44
 //
-//   What limits it: up to d 80 the exponentials (16 a clock and multiprocessor) and the products need equal time. Above,
-//   probably power: 747 TFLOP/s where cuBLAS reaches 781 at 8192³. Panels of 32 columns cost 8 % against 64 (d 72).
+//   What limits it: up to d 80 the exponentials (16 a clock and multiprocessor) and the products need equal time. At d 128
+//   power does, once the GPU is hot, and what K and V take from the L2 cache: 192 query rows a block instead of 128 are 1 %
+//   faster when cool and 13 % when hot (1×24×16896). Panels of 32 columns cost 8 % against 64 (d 72).
 //   NOTE: the place of one wait matters much; see `next` in attention_consumer.cuh before moving statements there. That
 //   place and the integer maxima together took 1×24×4608×128 from 613 to 685 TFLOP/s (whole tiles, BLOCK_N 128).
 #pragma once
@@ -65,8 +72,7 @@ template <class L>
 __device__ Shared<L> setup(const Params &p) {
   extern __shared__ u8 raw[];
   u32 base = (sharedAddress(raw) + 1023) & ~1023u;
-  Shared<L> shared{base, reinterpret_cast<int *>(raw + (base - sharedAddress(raw)) + L::BARRIERS_AT +
-                                                 8 * (2 * L::CONSUMERS + 4 * L::STAGES))};
+  Shared<L> shared{base};
   if (threadIdx.x == 0) {
     prefetchTensorMap(p.q);
     prefetchTensorMap(p.k);
@@ -121,15 +127,10 @@ __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared)
 
     int previous = -1;  // V of a block is needed one step after its K
     for (int block = range.last - 1; block >= range.first; --block) {
-      int kind = Full;
-      if constexpr (Mask::SKIPS) {
-        kind = mask.template kind<L::BLOCK_M, L::BLOCK_N>(tile, block);
-        if (kind == Skip)
-          continue;
-      }
-      phaseWait(shared.kEmpty(k.stage), k.parity ^ 1);
       if constexpr (Mask::SKIPS)
-        shared.ring[k.stage] = 4 * block + kind;
+        if (mask.template kind<L::BLOCK_M, L::BLOCK_N>(tile, block) == Skip)
+          continue;
+      phaseWait(shared.kEmpty(k.stage), k.parity ^ 1);
       barrierExpect(shared.kFull(k.stage), L::K_BYTES);
       for (int panel = 0; panel < L::QK_PANELS; ++panel)
         copyBox(shared.k(k.stage) + panel * L::K_PANEL_BYTES, p.k, shared.kFull(k.stage), panel * L::QK_PANEL,
@@ -139,15 +140,10 @@ __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared)
         loadV(previous);
       previous = block;
     }
-    if constexpr (Mask::SKIPS) {
-      phaseWait(shared.kEmpty(k.stage), k.parity ^ 1);
-      shared.ring[k.stage] = -1;
-      barrierArrive(shared.kFull(k.stage));
-      k.advance();
-    }
     if (previous >= 0)
       loadV(previous);
   }
+  allowNextKernel();
 }
 
 // ---- run ----------------------------------------------------------------------------------------------------------
@@ -156,6 +152,7 @@ template <class Config, class Mask, class Epilogue>
 __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue) {
   using L = Layout<Config>;
   Shared<L> shared = setup<L>(p);
+  waitForPreviousKernel();
   // Read from one lane, so that the compiler knows it to be the same in the warp and keeps addresses in uniform registers.
   int warpgroup = __shfl_sync(0xffffffff, int(threadIdx.x) / 128, 0) - 1;
   if (warpgroup < 0) {
@@ -176,13 +173,14 @@ __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue)
     if (item.kind == WorkKind::Nothing)
       continue;
     consumer.compute(item.tile, item.range);
-    if constexpr (Mask::EVEN)
+    if constexpr (Mask::EVEN && L::SHARES)
       if (item.kind == WorkKind::Part && !joinParts<L>(p, item.shared, warpgroup, consumer.output, consumer.softmax))
         continue;
     float inverse[2];
     consumer.softmax.finish(inverse);
     if (p.logSumExp != nullptr)
-      consumer.storeLogSumExp();
+      storeLogSumExp(consumer.softmax, p.scaleLog2, p.logSumExp, (long long)item.tile.batch * p.heads + item.tile.head,
+                     consumer.row, p.queries);
     storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, item.tile, consumer.row, p.queries,
                                              epilogue);
   }

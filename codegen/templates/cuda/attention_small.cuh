@@ -47,6 +47,7 @@ struct Params {
   int batch, heads, headsPerKey;
   int queries, keys;
   float scaleLog2;  // scale · log2(e), positive
+  float *logSumExp;  // (batch, head, row) of ln Σ exp(score), or null; -inf for a row without keys
 };
 
 template <class Config>
@@ -109,7 +110,7 @@ __device__ void clearValues(const Params &p, const Mask &mask, const WorkTile &i
 
 template <class L, class Mask, class Epilogue>
 __device__ void compute(const Params &p, const Mask &mask, const Epilogue &epilogue, const WorkTile &item, u32 stage,
-                        u32 full, u32 parity, const WorkTile *nextItem) {
+                        u32 full, u32 parity, const WorkTile &nextItem, bool hasNext) {
   using Element = typename L::Element;
   using P = Panel<L::PANEL>;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -150,7 +151,7 @@ __device__ void compute(const Params &p, const Mask &mask, const Epilogue &epilo
 
   OnlineSoftmax<L::BLOCK_N / 2> softmax;
   softmax.reset();
-  softmax.update(scores, p.scaleLog2);
+  softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
   u32 packed[L::BLOCK_N / 4];
   packScores<Element>(scores, packed);
 
@@ -168,11 +169,13 @@ __device__ void compute(const Params &p, const Mask &mask, const Epilogue &epilo
   pinRegisters(output);
 
   __syncthreads();  // every warp has read this stage: it can be filled again
-  if (nextItem != nullptr && threadIdx.x == 0)
-    load<L>(p, *nextItem, stage, full);
+  if (hasNext && threadIdx.x == 0)
+    load<L>(p, nextItem, stage, full);
 
   float inverse[2];
   softmax.finish(inverse);
+  if (p.logSumExp != nullptr && exists)
+    storeLogSumExp(softmax, p.scaleLog2, p.logSumExp, (long long)own.batch * p.heads + own.head, row, p.queries);
   storeTile<Element, L::V_DIM>(output, inverse, p.out, own, row, exists ? p.queries : 0, epilogue);
 }
 
@@ -184,23 +187,25 @@ __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue)
   u32 barriers = base + L::STAGES * L::STAGE_BYTES;
   int items = ceilDiv(p.queries, L::SEGMENT) * ceilDiv(p.heads, L::PACK_HEADS) * ceilDiv(p.batch, L::PACK_BATCHES);
 
+  allowNextKernel();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < L::STAGES; ++stage)
       barrierInit(barriers + 8 * stage, 1);
     barrierInitFence();
+    waitForPreviousKernel();
     for (int stage = 0; stage < L::STAGES; ++stage)
       if (int index = blockIdx.x + stage * gridDim.x; index < items)
         load<L>(p, workItem<L>(p, index), base + stage * L::STAGE_BYTES, barriers + 8 * stage);
   }
   __syncthreads();
+  waitForPreviousKernel();
 
   int stage = 0;
   u32 parity = 0;
   for (int index = blockIdx.x; index < items; index += gridDim.x) {
     int ahead = index + L::STAGES * int(gridDim.x);
-    WorkTile nextItem = workItem<L>(p, ahead);
     compute<L>(p, mask, epilogue, workItem<L>(p, index), base + stage * L::STAGE_BYTES, barriers + 8 * stage, parity,
-               ahead < items ? &nextItem : nullptr);
+               workItem<L>(p, ahead), ahead < items);
     if (++stage == L::STAGES)
       stage = 0, parity ^= 1;
   }

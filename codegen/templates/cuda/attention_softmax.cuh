@@ -17,7 +17,7 @@ namespace ditc {
 
 template <int COUNT>
 struct OnlineSoftmax {
-  static constexpr float kSlack = 8.0f;  // in log2 units
+  static constexpr float kSlack = 8.0f, kLow = -1e6f;  // in log2 units
 
   float top[2];      // m / (scale · log2(e)), raw score units; -inf before the first key
   float sum[2];      // this thread's part
@@ -31,15 +31,28 @@ struct OnlineSoftmax {
   }
 
   /// Turns scores into p. Says whether the accumulator has to be multiplied by alpha (the same for the whole warp).
+  /// LOWS: finite scores may be as low as a type allows, and a row may have no others.
+  template <bool LOWS>
   __device__ bool update(float (&scores)[COUNT], float scaleLog2) {
     bool moved = __any_sync(0xffffffff, mayExceed(scores)) && move(scores, scaleLog2);
     float shift[2] = {offset(top[0], scaleLog2), offset(top[1], scaleLog2)};
+    if constexpr (LOWS) {
+      // There top · scale is off by more than any exponent has room for; the difference of equal scores is 0.
+      bool isLow[2] = {shift[0] < kLow, shift[1] < kLow};
+      if (__any_sync(0xffffffff, isLow[0] || isLow[1])) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+          scores[i] -= isLow[i / 2 % 2] ? top[i / 2 % 2] : 0.0f;
+        shift[0] = isLow[0] ? 0.0f : shift[0];
+        shift[1] = isLow[1] ? 0.0f : shift[1];
+      }
+    }
     // Two partial sums per row: one chain of additions would be as long as the whole softmax.
     float partial[2][2] = {{sum[0], 0.0f}, {sum[1], 0.0f}};
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
       int half = i / 2 % 2;
-      scores[i] = ex2(__fmaf_rn(scores[i], scaleLog2, -shift[half]));
+      scores[i] = exp2Approx(__fmaf_rn(scores[i], scaleLog2, -shift[half]));
       partial[half][i % 2] += scores[i];
     }
     sum[0] = partial[0][0] + partial[0][1];
@@ -60,6 +73,11 @@ struct OnlineSoftmax {
   /// The shift of the exponent; 0 instead of -inf, so that a row without keys yields 2^-inf = 0 and never NaN.
   __device__ static float offset(float top, float scaleLog2) {
     return top == negativeInfinity() ? 0.0f : top * scaleLog2;
+  }
+
+  /// 2^(from - to), from ≤ to: what sums in units of one m are in another. Exactly 1 for equal ones.
+  __device__ static float correction(float from, float to, float scaleLog2) {
+    return from == to ? 1.0f : exp2Approx(from * scaleLog2 - offset(to, scaleLog2));
   }
 
 private:
@@ -93,7 +111,7 @@ private:
       high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 1));
       high[half] = fmaxf(high[half], __shfl_xor_sync(0xffffffff, high[half], 2));
       float next = fmaxf(top[half], high[half]);
-      alpha[half] = ex2(top[half] * scaleLog2 - offset(next, scaleLog2));
+      alpha[half] = correction(top[half], next, scaleLog2);
       sum[half] *= alpha[half];
       top[half] = next;
       float limit = next + __fdividef(kSlack, scaleLog2);
@@ -102,6 +120,19 @@ private:
     return true;
   }
 };
+
+/// ln Σ exp(score) of a thread's rows `row` and row + 8 below `rows`, once the softmax has finished; written by the
+/// first thread of each quad into a dense (problem, row).
+template <int COUNT>
+__device__ inline void storeLogSumExp(const OnlineSoftmax<COUNT> &softmax, float scaleLog2, float *logSumExp,
+                                      long long problem, int row, int rows) {
+  constexpr float kLn2 = 0.6931471805599453f;
+#pragma unroll
+  for (int half = 0; half < 2; ++half)
+    if (threadIdx.x % 4 == 0 && row + 8 * half < rows)
+      logSumExp[problem * rows + row + 8 * half] =
+          kLn2 * (softmax.offset(softmax.top[half], scaleLog2) + __log2f(softmax.sum[half]));
+}
 
 /// Rounds p to 16 bits, in the order in which it is the A operand of the second product.
 template <class Element, int COUNT>

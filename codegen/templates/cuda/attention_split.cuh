@@ -77,7 +77,7 @@ __device__ int sharedTiles(const Params &p) {
 template <class L, class Mask, class Params>
 __device__ bool workItem(const Params &p, const Mask &mask, int step, WorkItem &item) {
   int wholeTiles = ceilDiv(p.queries, L::BLOCK_M) * p.heads * p.batch;
-  if constexpr (Mask::EVEN) {
+  if constexpr (Mask::EVEN && L::SHARES) {
     int splitTiles = sharedTiles(p);
     wholeTiles -= splitTiles;
     if (splitTiles > 0 && step < 2) {
@@ -152,8 +152,8 @@ __device__ bool joinParts(const Params &p, int sharedTile, int warpgroup, float 
     output[i] = 0.0f;
   for (int block = first; block <= last; ++block) {
     float4 state = __ldcg(reinterpret_cast<const float4 *>(part(block)));
-    float factor[2] = {ex2(state.x * p.scaleLog2 - Softmax::offset(top[0], p.scaleLog2)),
-                       ex2(state.y * p.scaleLog2 - Softmax::offset(top[1], p.scaleLog2))};
+    float factor[2] = {Softmax::correction(state.x, top[0], p.scaleLog2),
+                       Softmax::correction(state.y, top[1], p.scaleLog2)};
     softmax.sum[0] = __fmaf_rn(state.z, factor[0], softmax.sum[0]);
     softmax.sum[1] = __fmaf_rn(state.w, factor[1], softmax.sum[1]);
 #pragma unroll

@@ -5,7 +5,7 @@
 // For kQueries queries of one head, over blocks of kKeys keys:
 //
 //   s[key][query] = scale · k · qᵀ          keys are rows, so that k is used as it lies and every step of the
-//   s += mask, or -inf                      softmax works on whole lanes of queries
+//   s = cap(s) + mask, or -inf              softmax works on whole lanes of queries
 //   m' = max(m, s);  p = exp(s - m');  l = l · exp(m - m') + Σ p;  o = o · exp(m - m') + pᵀ v
 //
 // and at the end out = o / l, or 0 where l = 0 (no key, or only keys at -inf).
@@ -23,6 +23,13 @@ namespace ditc {
 namespace {
 
 template <class T> constexpr T kInfinity = static_cast<T>(__builtin_inff());
+
+/// tanh x; of doubles as exact as scores need it, relative to 1.
+inline float tangent(float x) { return hyperbolicTangent(x); }
+inline double tangent(double x) {
+  double y = x > 20 ? 20 : x < -20 ? -20 : x; // NaN stays
+  return 1 - 2 / (exponential(2 * y) + 1);
+}
 
 template <class T> class Attention {
 public:
@@ -61,14 +68,15 @@ private:
     }
     for (int64_t i = 0; i < blocks.queries * value_lanes; ++i)
       sums[i] = 0;
-    int64_t key_end = d.causal ? smaller(d.keys, first + count) : d.keys;
-    for (int64_t j = 0; j < key_end; j += blocks.keys) {
+    int64_t key_end = smaller(d.keys, first + count + d.after);
+    int64_t key_begin = first > d.before ? (first - d.before) / blocks.keys * blocks.keys : 0;
+    for (int64_t j = key_begin; j < key_end; j += blocks.keys) {
       int64_t n = smaller(blocks.keys, key_end - j);
       computeScores(b, key_head, j, n);
       if (mask)
         applyMask(b, h, first, count, j, n);
-      if (d.causal && j + n > first + 1)
-        applyCausal(first, j, n);
+      if (j + n > first + d.after + 1 || j + d.before < first + count - 1)
+        applyWindow(first, j, n);
       updateSoftmax(n);
       accumulateValues(b, key_head, j, n, count);
     }
@@ -101,6 +109,8 @@ private:
     T scale = static_cast<T>(d.scale);
     for (int64_t i = 0; i < n * blocks.queries; ++i)
       scores[i] *= scale;
+    if (d.soft_cap > 0)
+      capScores(n);
   }
 
   void applyMask(int64_t b, int64_t h, int64_t first, int64_t count, int64_t j, int64_t n) {
@@ -120,10 +130,18 @@ private:
     }
   }
 
-  void applyCausal(int64_t first, int64_t j, int64_t n) {
+  void capScores(int64_t n) {
+    T cap = static_cast<T>(d.soft_cap), inverse = static_cast<T>(1 / d.soft_cap);
+    for (int64_t i = 0; i < n * blocks.queries; ++i)
+      scores[i] = cap * tangent(scores[i] * inverse);
+  }
+
+  /// Hides the keys that lie too far from their queries.
+  void applyWindow(int64_t first, int64_t j, int64_t n) {
     for (int64_t p = 0; p < n; ++p)
-      for (int64_t i = 0; i < smaller(j + p - first, blocks.queries); ++i)
-        scores[p * blocks.queries + i] = -kInfinity<T>;
+      for (int64_t i = 0; i < blocks.queries; ++i)
+        if (j + p > first + i + d.after || j + p + d.before < first + i)
+          scores[p * blocks.queries + i] = -kInfinity<T>;
   }
 
   /// Turns scores into weights. While nothing but -inf was seen the maximum stands in as 0, so that no inf - inf arises.

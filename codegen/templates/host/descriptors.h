@@ -54,8 +54,8 @@ struct AxisDescriptor {
 struct AttentionDescriptor {
   int64_t type_q, type_k, type_v, type_mask, type_out;
   int64_t arg_mask, arg_out; ///< positions among the arguments; -1 when absent
-  int64_t causal;
-  double scale;
+  int64_t before, after; ///< keys that a query sees beside its own; large when all
+  double scale, soft_cap; ///< scores s become soft_cap · tanh(s / soft_cap) when that is above 0
   int64_t batch, heads, key_heads, queries, keys, dim, value_dim;
   int64_t stride_q[4], stride_k[4], stride_v[4], stride_mask[4], stride_out[4];
 };

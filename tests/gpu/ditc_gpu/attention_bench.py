@@ -49,17 +49,17 @@ def plan():
     half = {d: [default(d, "lengths"), default(d, "bits")] for d in (64, 72, 128)}
     half[72] += [Kernel(72, 112, 3, mask="lengths"), Kernel(72, 96, 3, mask="bits")]
     return [
-        ("flux_1024", [default(128), Kernel(128, 144), default(128, **whole)]),
-        ("flux_2048", [default(128), Kernel(128, 144)]),
-        ("wan_480p", [default(128), Kernel(128, 112)]),
+        ("flux_1024", [default(128), Kernel(128, 128), default(128, **whole)]),
+        ("flux_2048", [default(128), Kernel(128, 128)]),
+        ("wan_480p", [default(128), Kernel(128, 128)]),
         ("sd35_1024", [default(64), default(64, **whole)]),
         ("pixart_1024", [default(72), Kernel(72, 112, 3), default(72, **whole)]),
         ("pixart_cross", [default(72), Kernel(72, 112, 3), Kernel(72, 80, 3)]),
         ("pixart_cross_bias", [Kernel(72, n, 3, mask="columns") for n in (112, 96, 80)]
          + [Kernel(72, 128, 2, mask="columns"), Kernel(72, 96, 3, mask="bias")]),
-        ("wan_cross", [default(128)]),
+        ("wan_cross", [default(128), Kernel(128, 64, 3, **whole), Kernel(128, 128, **whole)]),
         ("dit_256", [Kernel(72, 64, 1), Kernel(72, 64, 1, stages=3), SmallKernel(72, 256, panel=64, stages=1, blocks=1)]),
-        ("dit_512", [Kernel(72, 128), Kernel(72, 80, 3)]),
+        ("dit_512", [default(72), Kernel(72, 128), Kernel(72, 80, 3)]),
         ("sd15_512", [default(40), Kernel(40, 144, 3)]),
         ("sd15_mid", [Kernel(80, 128)]),
         ("d80", [Kernel(80, 128), Kernel(80, 176), default(80)]),

@@ -52,7 +52,7 @@ class Kernel:
     stages: int = 2
     qk_panel: int = 64
     v_panel: int = 64
-    split: bool = True  # may share the last round's tiles; a property of the launch
+    split: bool = True  # may share the last round's tiles
     ordered: bool = True
     mask: str = "none"
     element: str = "BF16"
@@ -67,8 +67,12 @@ class Kernel:
     def name(self):
         return (
             f"d{self.d}{f'v{self.v_dim}' if self.v_dim else ''}_n{self.n}_c{self.c}_s{self.stages}_q{self.qk_panel}_v{self.v_panel}"
-            f"_{'o' if self.ordered else 'u'}_{self.mask}_{self.element.lower()}"
+            f"_{'o' if self.ordered else 'u'}{'' if self.split else 'w'}_{self.mask}_{self.element.lower()}"
         )
+
+    @property
+    def shares(self):
+        return self.split and self.mask in ("none", "bias", "columns")
 
     @property
     def rows(self):
@@ -83,7 +87,7 @@ class Kernel:
         qk = -(-self.d // self.qk_panel) * self.qk_panel
         v = -(-self.dv // self.v_panel) * self.v_panel
         tiles = 2 * (self.rows * qk + self.stages * self.n * (qk + v))
-        return tiles + 8 * (2 * self.c + 4 * self.stages) + 4 * self.stages + 1024
+        return tiles + 8 * (2 * self.c + 4 * self.stages) + 1024
 
     def source(self):
         _, arguments, mask = MASKS[self.mask]
@@ -94,7 +98,7 @@ struct Config {{
   using Element = {self.element};
   static constexpr int HEAD_DIM = {self.d}, V_DIM = {self.dv}, BLOCK_N = {self.n}, CONSUMERS = {self.c};
   static constexpr int STAGES = {self.stages}, QK_PANEL = {self.qk_panel}, V_PANEL = {self.v_panel};
-  static constexpr bool ORDERED = {str(self.ordered).lower()};
+  static constexpr bool ORDERED = {str(self.ordered).lower()}, SHARES = {str(self.shares).lower()};
 }};
 extern "C" __global__ void __launch_bounds__({self.threads}, 1)
 attention(const __grid_constant__ attention_sm90::Params p{arguments}) {{
@@ -159,14 +163,14 @@ DEFAULTS = {
     32: (3, 144, 32, 32),
     40: (3, 128, 64, 64),
     64: (3, 128, 64, 64),
-    72: (3, 128, 64, 64),
+    72: (4, 64, 64, 64),
     80: (3, 112, 64, 64),
-    88: (2, 144, 64, 64),
-    96: (2, 144, 64, 64),
+    88: (2, 160, 64, 64),
+    96: (2, 160, 64, 64),
     112: (2, 144, 64, 64),
-    128: (2, 128, 64, 64),
+    128: (3, 80, 64, 64),
     160: (2, 128, 64, 32),
-    192: (2, 112, 64, 64),
+    192: (2, 96, 64, 64),
     256: (2, 80, 64, 64),
 }
 

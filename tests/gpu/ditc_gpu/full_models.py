@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full-size models with random weights: a package beside torch, in one process, on the same tensors.
 
-    python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,reduce-overhead,max-autotune] [--rounds 20]
+    python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,...] [--rounds 20] [--profile 30]
 
 BUNDLE holds MODEL.dita and MODEL.notes.json (class, configuration and inputs of the export; MODEL.package names another
 package file). Weights go from torch to the package by DLPack. Errors are relative L2 against the model in fp32; times are
-medians of CUDA events, all implementations in turns.
+medians of CUDA events, each peer (see peers.py) in turns with the package. A peer that fails, or for which no time is left
+(--budget, seconds for the peers of one model), is noted and costs nothing else.
 """
 import argparse
 import copy
@@ -13,11 +14,15 @@ import gc
 import json
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from . import peers
+from .peers import measure
 
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -101,40 +106,20 @@ def first(output):
     return output[0] if isinstance(output, (tuple, list)) else output
 
 
-def peer(module, mode):
-    if mode == "eager":
-        return module
-    torch._dynamo.reset()
-    return torch.compile(module, mode=None if mode == "compile" else mode, fullgraph=False)
+def profile(runner, package, bucket, rows):
+    """Kernels of a step by `ditc-run bench`, in a process of its own: seconds, launches, the seconds below which no kernel
+    can do it, and where in the model. torch's profiler is no help: it knows kernels by their handles, and names those of
+    a package after ones of another that was unloaded before."""
+    command = [runner, "bench", package, "--bucket", bucket, "--device", "cuda", "--random-weights", "--by-kernel", "--json", "--repeat", "5"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        return [{"error": done.stderr.strip()[-500:]}]
+    ops = json.loads(done.stdout)["buckets"][0]["ops"]
+    return sorted(ops, key=lambda op: -op["seconds"])[:rows]
 
 
-def measure(calls, rounds):
-    """{name: median milliseconds}"""
-    times = {name: [] for name in calls}
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    for _ in range(rounds):
-        for name, call in calls.items():
-            start.record()
-            call()
-            end.record()
-            end.synchronize()
-            times[name].append(start.elapsed_time(end))
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
-def profile(call, runs=3):
-    """Microseconds a run of each kernel, largest first, with launches a run."""
-    from torch.profiler import ProfilerActivity
-
-    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as trace:
-        for _ in range(runs):
-            call()
-        torch.cuda.synchronize()
-    rows = [(event.key, event.count / runs, event.device_time_total / runs) for event in trace.key_averages()]
-    return sorted(rows, key=lambda row: -row[2])
-
-
-def run(bundle, name, peers, rounds, profiled=0):
+def run(bundle, name, options, keep):
+    """One model's results; `keep(result)` after each peer, since the next one may take minutes and be stopped."""
     import ditc
 
     notes = json.loads((bundle / f"{name}.notes.json").read_text())
@@ -169,27 +154,43 @@ def run(bundle, name, peers, rounds, profiled=0):
         torch.cuda.synchronize()
         result["deterministic"] = bool(torch.equal(ours, again))
 
-        calls = {"ditc": lambda: model(**inputs)}
-        for mode in peers:
-            start = time.perf_counter()
-            function = peer(module, mode)
-            for _ in range(3):
-                function(**inputs)
-            torch.cuda.synchronize()
-            result[f"{mode}_first_s"] = time.perf_counter() - start
-            calls[mode] = lambda function=function: function(**inputs)
-            if mode == "reduce-overhead" or mode == "max-autotune":  # its graphs' memory would be overwritten by a later mode's reset
-                measured = measure({"ditc": calls["ditc"], mode: calls[mode]}, rounds)
-                result.setdefault("ms", {})[mode] = measured[mode]
-                del calls[mode]
-        measure(calls, 2)
-        result.setdefault("ms", {}).update(measure(calls, rounds))
-        if profiled:
-            direct = ditc.load(package, device="cuda:0", weights=weights_of(module), graphs=False)
-            direct(**inputs)
-            result["kernels"] = [[k, round(n, 1), round(us, 1)] for k, n, us in profile(lambda: direct(**inputs))[:profiled]]
-    result["speedup"] = {mode: result["ms"][mode] / result["ms"]["ditc"] for mode in result["ms"] if mode != "ditc"}
+        alone = measure({"ditc": lambda: model(**inputs)}, options.rounds)["ditc"]
+        result["ms"] = {"ditc": alone}
+        keep(result)
+        result["peers"] = {}
+        for peer, measured in run_peers(module, options.peers, inputs, lambda: model(**inputs), lambda output: error(first(output), reference), options):
+            result["peers"][peer] = measured
+            keep(result)
+        times = [peer["ditc_ms"] for peer in result["peers"].values() if "ms" in peer]
+        ours = statistics.median(times) if times else alone
+        result["ms"] = {"ditc": ours, **{mode: peer["ms"] for mode, peer in result["peers"].items() if "ms" in peer}}
+        result["speedup"] = {mode: peer["ms"] / peer["ditc_ms"] for mode, peer in result["peers"].items() if "ms" in peer}
+    if options.profile:
+        del model
+        gc.collect()
+        result["kernels"] = profile(bundle.parent / "bin" / "ditc-run", package, name, options.profile)
     return result
+
+
+def run_peers(module, names, inputs, ours, error_of, options):
+    """(name, result) of each peer in turn."""
+    start = time.perf_counter()
+    for name in peers.ALL if names == "all" else [name for name in names.split(",") if name]:
+        if time.perf_counter() - start > options.budget:
+            yield name, {"failed": f"not run: {options.budget:.0f} s were over (--budget)"}
+            continue
+        try:
+            result = peers.run(module, name, inputs, ours, options.rounds, error_of)
+        except Exception as problem:  # the next one may still work
+            result = {"failed": f"{type(problem).__name__}: {problem}"[:500]}
+        gc.collect()
+        torch.cuda.empty_cache()
+        yield name, result
+
+
+def describe(row):
+    floor = f"{row['floor_seconds'] / row['seconds']:4.0%} of the roofline" if row.get("floor_seconds") and row["seconds"] else ""
+    return f"{row['seconds'] * 1e6:10.1f} us {row['share']:6.1%} {row.get('count', 1):4} x {row['op'][:40]:40} {floor:24} {row['where']}"
 
 
 def main():
@@ -197,23 +198,24 @@ def main():
     parser.add_argument("bundle", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("models", nargs="+")
-    parser.add_argument("--peers", default="eager,compile")
+    parser.add_argument("--peers", default="eager,compile", help="see peers.py; `all`: " + ",".join(peers.ALL))
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no further peer of a model is begun")
     parser.add_argument("--profile", type=int, default=0, help="kernels to list, by time")
     options = parser.parse_args()
     results = []
     for name in options.models:
         try:
-            result = run(options.bundle, name, [p for p in options.peers.split(",") if p], options.rounds, options.profile)
+            result = run(options.bundle, name, options, lambda part: options.out.write_text(json.dumps([*results, part], indent=1)))
         except Exception as problem:  # the next model may still work
             result = {"model": name, "error": f"{type(problem).__name__}: {problem}"[:2000]}
         results.append(result)
         print(json.dumps({k: v for k, v in result.items() if k != "kernels"}), flush=True)
-        for kernel, count, us in result.get("kernels", []):
-            print(f"  {us:10.1f} us {count:7.1f} x {kernel[:90]}", flush=True)
+        for row in result.get("kernels", []):
+            print("  " + (row["error"] if "error" in row else describe(row)), flush=True)
+        options.out.write_text(json.dumps(results, indent=1))  # each time: the next model may end the process
         gc.collect()
         torch.cuda.empty_cache()
-    options.out.write_text(json.dumps(results, indent=1))
     return int(any("error" in result for result in results))
 
 

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "common/elements.cuh"
+#include "common/exp2.cuh"
 #include "common/words.cuh"
 
 namespace ditc {
@@ -39,15 +40,6 @@ struct Place {
 
 // ---- scalar functions: the special function unit's, or exact where the file is compiled as plain C++ -----------------
 
-__device__ inline float exp2Approx(float x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f(x);
-#endif
-}
 __device__ inline float reciprocalApprox(float x) {
 #ifdef __CUDA_ARCH__
   float y;

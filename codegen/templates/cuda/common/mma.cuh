@@ -12,6 +12,7 @@
 #pragma once
 
 #include "common/elements.cuh"
+#include "common/exp2.cuh"
 
 namespace ditc {
 
@@ -139,17 +140,6 @@ template <int PENDING>
 __device__ inline void copyWait() {
 #ifdef __CUDA_ARCH__
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-#endif
-}
-
-/// 2^x, with 2^-inf = 0.
-__device__ inline float powerOfTwo(float x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f(x);
 #endif
 }
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""write_attention.py BUNDLE: the programs of attention_problems.py as BUNDLE/grid.mlir, grid_mma.mlir and models.mlir."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "ditc_gpu"))
+import attention_problems  # noqa: E402
+
+
+def main():
+    bundle = sys.argv[1]
+    os.makedirs(bundle, exist_ok=True)
+    grids = {"grid": attention_problems.grid(), "grid_mma": attention_problems.portable_grid()}
+    for name, grid in grids.items():
+        with open(os.path.join(bundle, name + ".mlir"), "w") as file:
+            file.write("\n".join(attention_problems.program(p, f"case_{i}") for i, p in enumerate(grid)))
+    models = attention_problems.models()
+    with open(os.path.join(bundle, "models.mlir"), "w") as file:
+        file.write("\n".join(attention_problems.program(p, name) for name, p in models.items()))
+    print(", ".join(f"{len(grid)} cases of {name}" for name, grid in grids.items()), f"and {len(models)} shapes of models")
+
+
+if __name__ == "__main__":
+    main()
