@@ -171,6 +171,7 @@ private:
     tuning = shippedTuning();
     for (const std::string &path : options.tuning) {
       std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+      tuningKey += hashHex(file->bytes()) + "\n";
       tuning.overrideBy(tuning::Database::parse(std::string_view(reinterpret_cast<const char *>(file->bytes().data()), file->bytes().size()), path));
     }
   }
@@ -182,8 +183,7 @@ private:
     // The program itself is part of the key: another build may emit other code under the same version.
     std::string text = fmt::format("{}\n{}\n{}\n", kVersion, hashHex(MappedFile::open("/proc/self/exe")->bytes()), options.digest());
     text += fmt::format("nvrtc {}\n", nvrtc);
-    if (!options.tuning.empty()) // the shipped database is part of the program
-      text += tuning.write();
+    text += tuningKey; // the shipped database is part of the program
     for (const Model &model : models)
       text += model.archive.contentHash() + "\n";
     for (const auto &[name, tensor] : pinned)
@@ -496,6 +496,7 @@ private:
   PaddingClaims paddingClaims;
   std::vector<std::map<std::string, PaddingProof>> paddingProofs; ///< by bucket
   tuning::Database tuning; ///< measured tiles
+  std::string tuningKey;   ///< hashes of the user's databases in the order given, which their choice depends on
   CompileResult result;
 };
 

@@ -161,4 +161,10 @@ void AtomicFile::commit(bool sync) {
   }
 }
 
+void refuseToReplace(const std::string &output, const std::string &input) {
+  std::error_code error; // of a file that is not there, which others tell
+  if (std::filesystem::equivalent(output, input, error))
+    fail("'{}' is to be written, but is the same file as '{}', which is read; choose another path", output, input);
+}
+
 } // namespace ditc

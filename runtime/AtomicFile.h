@@ -46,4 +46,7 @@ private:
   uint64_t written = 0;
 };
 
+/// Throws Error (Input) when `output` is the file `input`, by whatever name, which would be lost.
+void refuseToReplace(const std::string &output, const std::string &input);
+
 } // namespace ditc

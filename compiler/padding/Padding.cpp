@@ -52,7 +52,7 @@ PaddingProof decide(ModuleOp imported, const ExportedProgram &program, const Pt2
                     const InputDims &dims, const std::optional<PaddingClaim> &claim) {
   const auto *value = options.symbols.contains(name) ? std::get_if<int64_t>(&options.symbols.at(name)) : nullptr;
   if (!value || *value < 2)
-    return {{}, fmt::format("bucket '{}' has {} = 1, so nothing is smaller", options.bucket, name)};
+    return {.rule = {}, .reason = fmt::format("bucket '{}' has {} = 1, so nothing is smaller", options.bucket, name), .hasNothingSmaller = true};
   SymbolSizes symbol{name, *value, 0};
   OwningOpRef<ModuleOp> other = importAtOtherSize(*imported.getContext(), program, archive, options, symbol);
   if (!other)
@@ -98,7 +98,8 @@ std::map<std::string, PaddingProof> decidePadding(ModuleOp imported, const Expor
     auto claim = claims.find(symbol);
     std::optional<PaddingClaim> claimed = claim == claims.end() ? std::nullopt : std::optional(claim->second);
     PaddingProof &proof = proofs[symbol] = decide(imported, program, archive, options, symbol, dims, claimed);
-    if (claimed && !proof.rule)
+    proof.isClaimed = claimed.has_value();
+    if (claimed && !proof.rule && !proof.hasNothingSmaller)
       fail("--pad {}={}: it cannot be shown that padding is harmless in bucket '{}': {}; leave the option out, or change the model there", symbol,
            claimed->mask ? "mask:" + *claimed->mask : "batch", options.bucket, proof.reason);
   }
@@ -122,19 +123,22 @@ bool hasOtherValue(const Manifest &manifest, const PaddingRule &rule) {
 void describePadding(const std::vector<std::map<std::string, PaddingProof>> &buckets, Manifest &manifest) {
   if (buckets.empty())
     return;
-  for (const auto &[symbol, first] : buckets.front()) {
-    std::string reason;
+  for (const auto &[symbol, ofFirst] : buckets.front()) {
+    std::string reason = ofFirst.reason; // stays when nothing is smaller in any bucket
+    const PaddingProof *first = nullptr;
     for (const std::map<std::string, PaddingProof> &bucket : buckets) {
       const PaddingProof &proof = bucket.at(symbol);
-      if (reason.empty() && !proof.rule)
-        reason = proof.reason;
-      else if (reason.empty() && proof.rule != first.rule)
-        reason = "buckets need different padding";
+      if (proof.hasNothingSmaller || (first && !reason.empty()))
+        continue;
+      reason = !proof.rule ? proof.reason : first && proof.rule != first->rule ? "buckets need different padding" : "";
+      first = first ? first : &proof;
     }
-    if (reason.empty() && hasOtherValue(manifest, *first.rule))
+    if (reason.empty() && hasOtherValue(manifest, *first->rule))
       reason = "a mask would need two values for its padding";
+    if (!reason.empty() && first && first->isClaimed)
+      fail("--pad: padding of {} cannot be used beside that of other symbols: {}; claim those with the same value, or leave the option out", symbol, reason);
     if (reason.empty())
-      manifest.padding.push_back(*first.rule);
+      manifest.padding.push_back(*first->rule);
     else
       manifest.notPadded[symbol] = reason;
   }

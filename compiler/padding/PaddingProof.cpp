@@ -26,6 +26,7 @@ namespace {
 /// Why padding is not harmless. Thrown and caught in this file.
 struct Refusal {
   std::string text;
+  bool isNear = false; ///< the fill hides padding, but not from every row: says more than why other fills do not
 };
 
 /// A mask below this leaves a key nothing beside any other key's score, masked by -10000 or not.
@@ -54,6 +55,9 @@ public:
     }
     return readOutputs(bucket, cast<func::ReturnOp>(bucket.front().getTerminator()));
   }
+
+  /// What masks add to the scores of padding, attention by attention.
+  std::vector<double> added;
 
 private:
   [[noreturn]] void refuse(Operation &op, std::string_view why) const {
@@ -287,7 +291,7 @@ private:
     return {{withoutTail(q[0]), q[1], withoutTail(q[2]), v[3]}, {}};
   }
 
-  void checkKeysMasked(dit::AttentionOp op) const {
+  void checkKeysMasked(dit::AttentionOp op) {
     if (!op.getMask() || !isPadded(dimsOf(op.getMask())[3]))
       refuse(*op, "reads padding as keys, and no mask hides it");
     const PaddedShape &mask = known.at(op.getMask());
@@ -295,8 +299,10 @@ private:
     if (!tail)
       refuse(*op, "reads padding as keys; what its mask holds there is not known");
     double value = numberOf(tail);
-    bool hidden = elementOf(op.getMask()).isInteger(1) ? value == 0 : value <= highestMask;
-    if (!hidden)
+    bool isBoolean = elementOf(op.getMask()).isInteger(1);
+    if (!isBoolean)
+      added.push_back(value);
+    if (isBoolean ? value != 0 : value > highestMask)
       refuse(*op, fmt::format("reads padding as keys, which its mask does not hide for certain: it holds {} there", value));
   }
 
@@ -546,11 +552,35 @@ PaddingProof provePadding(ModuleOp bucket, ModuleOp other, const SymbolSizes &sy
   std::map<std::string, Type> types = typesOfInputs(function);
   if (claim && claim->mask && !inputDims.contains(*claim->mask))
     return {{}, fmt::format("input '{}' has no dimension {}, so it cannot mask it", *claim->mask, symbol.symbol)};
+  auto walk = [&](const Fills &fills, double highestMask, std::vector<double> &added) {
+    Walk walk(symbol, highestMask);
+    std::vector<CroppedOutput> crops = walk.run(function, otherFunction, inputDims, fills);
+    added = std::move(walk.added);
+    return crops;
+  };
+  /// Lower than what the model adds for its own hidden keys, which may be all that a row has.
+  auto isBelowOwnMasks = [&](const Fills &fills, const std::vector<double> &added) {
+    for (double own : added.empty() ? std::vector<double>{} : std::vector<double>{0, 1}) {
+      Fills ownFills = fills;
+      for (auto &[name, value] : ownFills)
+        value = own;
+      std::vector<double> ownAdded;
+      walk(ownFills, std::numeric_limits<double>::infinity(), ownAdded);
+      for (size_t i = 0; i < added.size(); ++i)
+        if (added[i] != -std::numeric_limits<double>::infinity() && !(added[i] < ownAdded[i] && added[i] <= ownAdded[i] + kSurelyMasked))
+          return false;
+    }
+    return true;
+  };
   auto attempt = [&](const Fills &fills, double highestMask, std::string &reason) -> std::optional<PaddingRule> {
     try {
-      return ruleOf(symbol.symbol, inputDims, fills, Walk(symbol, highestMask).run(function, otherFunction, inputDims, fills));
+      std::vector<double> added;
+      std::vector<CroppedOutput> crops = walk(fills, highestMask, added);
+      if (!claim && !isBelowOwnMasks(fills, added))
+        throw Refusal{"a row whose keys are all masked would see padding like them; if every row has a key, claim it with --pad", true};
+      return ruleOf(symbol.symbol, inputDims, fills, std::move(crops));
     } catch (const Refusal &refusal) {
-      if (reason.empty())
+      if (reason.empty() || refusal.isNear)
         reason = refusal.text;
       return std::nullopt;
     }

@@ -37,11 +37,13 @@ struct PaddingClaim {
 struct PaddingProof {
   std::optional<PaddingRule> rule = {};
   std::string reason = {}; ///< node and cause when there is no rule
+  bool hasNothingSmaller = false; ///< the bucket has the symbol at 1: nothing is padded to it, whatever holds elsewhere
+  bool isClaimed = false;
 };
 
 /// `inputDims` are the dimensions that are nothing but the symbol, by input. Without a claim every way to fill the
-/// inputs is tried, and masks must be so low that even a row without any real key does not see padding; with a claim a
-/// mask of -10000 will do, as in models that add that.
+/// inputs is tried, and masks must hide padding even from a row whose own keys are all masked: lower than what the model
+/// adds for those; with a claim (every row has a key) a mask of -10000 will do, as in models that add that.
 PaddingProof provePadding(mlir::ModuleOp bucket, mlir::ModuleOp other, const SymbolSizes &symbol,
                           const std::map<std::string, std::vector<unsigned>> &inputDims, const std::optional<PaddingClaim> &claim);
 

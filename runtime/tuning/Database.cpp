@@ -6,6 +6,9 @@
 #include "runtime/tuning/TuningJson.h"
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <tuple>
 
 namespace ditc::tuning {
 namespace {
@@ -30,15 +33,26 @@ double microseconds(const JsonField &field) {
   return value;
 }
 
-/// "2026-11-29T22:31:00Z": compared as text.
+/// "2026-11-29T22:31:00Z": compared as text. The later measurement wins, so a slip far into the future would win for ever.
 std::string readDate(const JsonField &field) {
   static constexpr std::string_view kShape = "0000-00-00T00:00:00Z";
   std::string text = field.text();
   bool fits = text.size() == kShape.size() && std::equal(text.begin(), text.end(), kShape.begin(), [](char c, char shape) {
                 return shape == '0' ? c >= '0' && c <= '9' : c == shape;
               });
+  auto number = [&](size_t at, size_t digits) {
+    unsigned value = 0;
+    std::from_chars(text.data() + at, text.data() + at + digits, value);
+    return value;
+  };
+  if (fits) {
+    namespace time = std::chrono;
+    time::year_month_day day(time::year(int(number(0, 4))), time::month(number(5, 2)), time::day(number(8, 2)));
+    fits = day.ok() && day.year() >= time::year(2020) && day.year() < time::year(2100) && number(11, 2) < 24 &&
+           number(14, 2) < 60 && number(17, 2) <= 60; // 60: a leap second
+  }
   if (!fits)
-    field.misfit("a time such as \"2026-11-29T22:31:00Z\"");
+    field.misfit("a time of the years 2020 to 2099 in UTC, such as \"2026-11-29T22:31:00Z\"");
   return text;
 }
 
@@ -213,11 +227,14 @@ std::string Database::write() const {
 
 const Entry *Database::find(const Key &key, std::string_view gpu) const {
   const Entry *found = nullptr;
+  unsigned foundRank = 0;
   for (auto it = list.lower_bound({key, ""}); it != list.end() && it->first.first == key; ++it) {
     if (!gpu.empty() && it->first.second != gpu)
       continue;
-    if (!found || it->second.date > found->date)
-      found = &it->second;
+    auto known = ranks.find(it->first);
+    unsigned rank = known == ranks.end() ? 0 : known->second;
+    if (!found || std::tie(rank, it->second.date) > std::tie(foundRank, found->date))
+      found = &it->second, foundRank = rank;
   }
   return found;
 }
@@ -238,11 +255,10 @@ Change Database::merge(Entry entry) {
 }
 
 void Database::overrideBy(const Database &other) {
+  ++overrides;
   for (const auto &[place, entry] : other.list) {
-    // Another GPU's entry of the same key must not win by being newer.
-    for (auto it = list.lower_bound({place.first, ""}); it != list.end() && it->first.first == place.first;)
-      it = other.list.contains(it->first) ? std::next(it) : list.erase(it);
     list[place] = entry;
+    ranks[place] = overrides; // another GPU's entry of the same key must not win by being newer
   }
 }
 

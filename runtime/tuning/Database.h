@@ -83,17 +83,20 @@ public:
 
   /// By key, then GPU.
   const std::map<std::pair<Key, std::string>, Entry> &entries() const { return list; }
-  /// The entry for a kernel: of the named GPU, or where none is named of the one measured last. Null when there is none.
+  /// The entry for a kernel: of the named GPU; where none is named, of the last database that was taken in by overrideBy
+  /// and has the kernel, there the one measured last. Null when there is none.
   const Entry *find(const Key &key, std::string_view gpu = {}) const;
   /// Of one key and GPU the later measurement stays; of two at the same time the faster one.
   Change merge(Entry entry);
-  /// Takes all of `other`, whatever was known of the same kernels: the user's file goes before what is shipped.
+  /// Takes all of `other`: the user's file goes before what is shipped. Entries of other GPUs stay, for those who name one.
   void overrideBy(const Database &other);
 
   std::vector<Failure> failures; ///< of an unfinished measurement; merging leaves them behind
 
 private:
   std::map<std::pair<Key, std::string>, Entry> list;
+  std::map<std::pair<Key, std::string>, unsigned> ranks; ///< of entries that overrideBy took in: the later, the higher
+  unsigned overrides = 0;
 };
 
 } // namespace ditc::tuning

@@ -123,6 +123,22 @@ def check_package(arguments, results, scratch):
             "--check", arguments.folder / "outputs.safetensors", "--tolerance", "0.02")
 
 
+def check_gpus(arguments, results, scratch):
+    """Entries of two GPUs stay side by side: the named one's count, else those of the last file, whatever is in the cache."""
+    other = json.loads(results.read_text())
+    for entry in other["entries"]:
+        entry.update(gpu="Other GPU", date="2021-01-01T00:00:00Z")
+    other_path = scratch / "other.json"
+    other_path.write_text(json.dumps(other))
+    for first, last, gpu, expected in ((results, other_path, "", "Other GPU"), (other_path, results, "", "Emulated GPU"),
+                                       (results, other_path, "Emulated GPU", "Emulated GPU"), (results, other_path, "No GPU", None)):
+        compiled = run(arguments.ditc, "compile", arguments.folder / "model.pt2", "--target", "sm_80", "--tuning", first, "--tuning", last,
+                       "--tuning-gpu", gpu, "-o", scratch / "gpus.dita", "--json")
+        kernels = json.loads(compiled)["report"]["target_kernels"]["sm_80"]["resources"]
+        found = {kernel["tiles"].get("gpu") for kernel in kernels if "tiles" in kernel}
+        assert found == {expected}, (first, last, gpu, found)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ditc", required=True, type=pathlib.Path)
@@ -141,6 +157,7 @@ def main():
         check_failure(bundle, results, measured, arguments)
         check_disagreement(arguments, bundle, scratch / "damaged.json")
         check_package(arguments, results, scratch)
+        check_gpus(arguments, results, scratch)
     print(f"{len(measured['entries'])} kernels measured and used")
 
 

@@ -85,6 +85,25 @@ TEST_F(PaddingProofs, RowsThatStayApart) {
   EXPECT_EQ(*proof.rule, (PaddingRule{"s0", {{"x", 0, {}}}, {{"y", 0}}}));
 }
 
+TEST_F(PaddingProofs, AMaskThatTiesWithTheModelsOwn) {
+  // m == 0 hides by the same number as padding would: a row whose keys are all hidden sees both.
+  std::string tie = attention("i64", R"(
+    %f = dit.map(%m) : (tensor<1xNxi64>) -> tensor<1xNxf32> {
+    ^bb0(%a: i64):
+      %zero = arith.constant 0 : i64
+      %low = arith.constant -3.0e+38 : f32
+      %none = arith.constant 0.0 : f32
+      %c = arith.cmpi eq, %a, %zero : i64
+      %r = arith.select %c, %low, %none : f32
+      dit.yield %r : f32
+    }
+    %bias = dit.view %f : tensor<1xNxf32> -> tensor<1x1x1xNxf32>)");
+  PaddingProof proof = prove(tie, kAttentionDims);
+  EXPECT_FALSE(proof.rule);
+  EXPECT_THAT(proof.reason, HasSubstr("whose keys are all masked"));
+  EXPECT_TRUE(prove(tie, kAttentionDims, PaddingClaim{"m"}).rule); // every row has a key, says the user
+}
+
 TEST_F(PaddingProofs, SumsOverRows) {
   PaddingProof proof = prove("func.func @f(" + kX + R"() -> tensor<1x4xf32> {
     %y = dit.reduce mean %x axes [0] : (tensor<Nx4xf32>) -> tensor<1x4xf32>

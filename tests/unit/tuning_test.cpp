@@ -72,7 +72,11 @@ TEST(TuningDatabase, RefusedWithFileAndKey) {
       {[&](json &j) { j["entries"][0]["gpu"] = ""; }, "a printable text"},
       {[&](json &j) { j["entries"][0]["op"] = std::string("a\nb"); }, "a printable text"},
       {[&](json &j) { j["entries"][0]["sizes"] = std::string(1000, 'x'); }, "a printable text of 1 to 256 bytes"},
-      {[&](json &j) { j["entries"][0]["date"] = "yesterday"; }, "a time such as"},
+      {[&](json &j) { j["entries"][0]["date"] = "yesterday"; }, "a time of the years 2020 to 2099 in UTC"},
+      {[&](json &j) { j["entries"][0]["date"] = "2026-13-01T00:00:00Z"; }, "a time of"},
+      {[&](json &j) { j["entries"][0]["date"] = "2026-02-30T00:00:00Z"; }, "a time of"},
+      {[&](json &j) { j["entries"][0]["date"] = "2026-02-03T24:00:00Z"; }, "a time of"},
+      {[&](json &j) { j["entries"][0]["date"] = "9999-01-01T00:00:00Z"; }, "a time of"},
       {[&](json &j) { j["entries"][0]["others"] = json::array({1}); }, "others[0]"},
       {[&](json &j) { j["entries"][0]["others"] = json(std::vector<int>(100)); }, "at most 64 elements"},
       {[&](json &j) { j["entries"].push_back(j["entries"][0]); }, "a second entry of gemm"},
@@ -118,6 +122,16 @@ TEST(TuningDatabase, TheUsersFileGoesBeforeTheShippedOne) {
   user.merge(entryOf("2026-01-01T00:00:00Z", 2, "NVIDIA H100"));
   shipped.overrideBy(user);
   EXPECT_EQ(shipped.find(kKey)->gpu, "NVIDIA H100"); // although it is older
+  EXPECT_EQ(shipped.find(kKey, "NVIDIA H200")->best.microseconds, 1); // of another GPU, for those who name it
+  Database several; // the last file that has the kernel, there the latest
+  several.merge(entryOf("2025-01-01T00:00:00Z", 3, "NVIDIA H200"));
+  several.merge(entryOf("2025-02-01T00:00:00Z", 4, "NVIDIA GH200"));
+  shipped.overrideBy(several);
+  shipped.overrideBy(Database());
+  EXPECT_EQ(shipped.find(kKey)->gpu, "NVIDIA GH200");
+  EXPECT_EQ(shipped.find(kKey, "NVIDIA H200")->best.microseconds, 3);
+  EXPECT_EQ(shipped.find(kKey, "NVIDIA H100")->best.microseconds, 2);
+  EXPECT_EQ(shipped.entries().size(), 3u);
 }
 
 TEST(TuningDatabase, TilesAsText) {

@@ -4,6 +4,7 @@
 #include "compiler/Compile.h"
 #include "compiler/report/FailIf.h"
 #include "compiler/report/Text.h"
+#include "runtime/AtomicFile.h"
 #include "runtime/Error.h"
 #include "runtime/JsonText.h"
 #include "runtime/Text.h"
@@ -67,6 +68,20 @@ void checkDumpFolder(const std::string &folder) {
     fail("--dump cannot write to '{}': {}; choose another folder", folder, std::strerror(errno));
 }
 
+/// No file that is read is written over.
+void checkOutput(const CompileOptions &options) {
+  if (options.stopAfter)
+    return;
+  const std::string &output = options.tuningBundle.empty() ? options.output : options.tuningBundle;
+  for (const ModelPath &model : options.models)
+    refuseToReplace(output, model.path);
+  for (const auto *list : {&options.weights, &options.tuning})
+    for (const std::string &path : *list)
+      refuseToReplace(output, path);
+  for (const auto &[name, path] : options.pins)
+    refuseToReplace(output, path);
+}
+
 CompileOptions toOptions(const CompileArguments &arguments) {
   checkNames(arguments);
   if (!arguments.dump.empty())
@@ -104,6 +119,7 @@ CompileOptions toOptions(const CompileArguments &arguments) {
       throw Error(ErrorKind::Usage, fmt::format("--pin {}: expected NAME=FILE.safetensors", pin));
     options.pins[pin.substr(0, equals)] = pin.substr(equals + 1);
   }
+  checkOutput(options);
   return options;
 }
 
@@ -165,8 +181,9 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--tuning", arguments->tuning, "tuning database that goes before the shipped one (repeatable; see `ditc tune`)");
   command->add_flag("--no-tuning", arguments->noTuning, "use no measured tiles, only the analytic model's")->excludes("--tuning");
   command->add_option("--tuning-gpu", arguments->tuningGpu, "GPU whose measurements are used, such as 'NVIDIA H200' (default: those made last)");
-  command->add_option("--tuning-bundle", arguments->tuningBundle, "instead of a package, write a bundle for `ditc-run tune`: all candidates of every gemm kernel")->check(refuseEmpty);
-  command->add_option("--tuning-candidates", arguments->tuningCandidates, "candidates of each kernel in the bundle")->check(CLI::Range(1, 64))->capture_default_str();
+  command->add_option("--tuning-bundle", arguments->tuningBundle, "instead of a package, write a bundle for `ditc-run tune`: all candidates of every gemm kernel")
+      ->check(refuseEmpty)->excludes("--output", "--stop-after", "--fail-if");
+  command->add_option("--tuning-candidates", arguments->tuningCandidates, "candidates of each kernel in the bundle")->check(CLI::Range(1, 64))->capture_default_str()->needs("--tuning-bundle");
   command->add_flag("--no-cache", arguments->noCache, "neither read nor fill the cache");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("-v,--verbose", arguments->verbose, "print each step with its time");

@@ -72,6 +72,8 @@ struct ReportArguments {
 };
 
 int runReport(const ReportArguments &arguments) {
+  if (!arguments.output.empty())
+    refuseToReplace(arguments.output, arguments.package);
   json report = readReport(arguments.package);
   applyGpu(report, arguments.gpu);
   if (!arguments.bucket.empty()) {

@@ -91,6 +91,17 @@ CLI::Validator tolerance() {
   return CLI::Validator(check, "TOLERANCE");
 }
 
+/// Not NaN, which compares with nothing.
+CLI::Validator secondsUpTo(double most) {
+  auto check = [most](std::string &text) {
+    double value = -1;
+    return CLI::detail::lexical_cast(text, value) && value >= 0 && value <= most
+               ? std::string()
+               : fmt::format("'{}' is no time; expected seconds from 0 to {}", text, most);
+  };
+  return CLI::Validator(check, "SECONDS");
+}
+
 void addSessionOptions(CLI::App &command, SessionArgs &args) {
   command.add_option("package", args.package, "the package (.dita)")->required();
   command.add_option("--bucket", args.bucket, "bucket to run (ditc-run info lists them)");
@@ -178,13 +189,13 @@ void addTune(CLI::App &app, TuneArgs &args) {
   command->add_option("--steady", args.steady, "seconds that each of the best runs before it is timed, so that the GPU is "
                                                "at its power limit; 0: bursts only")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 60.0));
+      ->check(secondsUpTo(60));
   command->add_option("--finalists", args.finalists, "how many of the best are timed that way")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
   command->add_option("--budget", args.budget, "seconds after which no further kernel is begun; 0: none")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(secondsUpTo(1e9));
   command->add_option("--memory-budget", args.memoryBudget, "bytes of GPU memory that may be taken (such as 20GB); "
                                                             "default: what is free")
       ->transform(CLI::Validator(readSize, "BYTES"));

@@ -3,6 +3,7 @@
 // ditc-run run: inputs from a safetensors file, outputs into one, and how far they are from a reference.
 #include "tools/run/Commands.h"
 
+#include "runtime/AtomicFile.h"
 #include "runtime/Compare.h"
 #include "runtime/JsonText.h"
 #include "runtime/Error.h"
@@ -107,9 +108,20 @@ void print(const RunArgs &args, const Session &session, const Outcome &outcome) 
     fmt::print("{}", toText(checked, args.tolerance));
 }
 
+/// No file that is read is written over.
+void checkOutputPath(const RunArgs &args) {
+  if (args.outputs.empty())
+    return;
+  for (const std::string &input : {args.package, args.inputs, args.check})
+    refuseToReplace(args.outputs, input);
+  for (const std::string &input : args.weights)
+    refuseToReplace(args.outputs, input);
+}
+
 } // namespace
 
 int runCommand(const RunArgs &args) {
+  checkOutputPath(args);
   std::shared_ptr<Session> session = openSession(args);
   SafetensorsFile file = SafetensorsFile::open(args.inputs);
   std::vector<TensorRef> inputs = readInputs(file, session->package().manifest());

@@ -57,6 +57,7 @@ public:
                     gpu->driverVersion() / 1000, gpu->driverVersion() % 1000 / 10));
     if (!args.noLibrary && !tuner.withoutLibrary().empty())
       fmt::print(stderr, "ditc-run: note: cuBLASLt is not measured: {}\n", tuner.withoutLibrary());
+    save(); // what cannot be written is known before anything is measured
     for (size_t i = 0; i < jobs.size(); ++i) {
       if (results.find(jobs[i].key, gpu->name()) && !args.again) {
         ++kept;
@@ -181,6 +182,10 @@ private:
 
 } // namespace
 
-int tuneCommand(const TuneArgs &args) { return Tuning(args).run(); }
+int tuneCommand(const TuneArgs &args) {
+  refuseToReplace(args.output, args.bundle);
+  { AtomicFile probe(args.output); } // fails now, rather than when something was measured
+  return Tuning(args).run();
+}
 
 } // namespace ditc::run
