@@ -45,7 +45,8 @@ static FailureOr<CudaUnit> emitPackedMask(plan::KernelOp kernel, const CudaArch 
 static FailureOr<CudaUnit> emitJudgedMask(plan::KernelOp kernel, const CudaArch &) { return emitMaskJudge(kernel); }
 
 static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &arch) {
-  return arch.hasWgmma() ? emitHopperGemm(kernel) : emitMmaGemm(kernel, arch);
+  FailureOr<std::unique_ptr<GemmTuning>> gemm = GemmTuning::read(kernel, arch);
+  return failed(gemm) ? FailureOr<CudaUnit>(failure()) : (*gemm)->emit((*gemm)->modelTiles());
 }
 
 CudaEmitter cudaEmitterOf(StringRef family) {

@@ -2,25 +2,21 @@
 add_library(ditc_nvrtc STATIC ${CMAKE_CURRENT_LIST_DIR}/Nvrtc.cpp)
 target_link_libraries(ditc_nvrtc PUBLIC ditc_base PRIVATE ${CMAKE_DL_LIBS})
 
-# The device headers, as text in the program.
+# FOLDER's files of a kind, also in folders below it, as text in the program: `name` is the table in the header ${output}.
+function(ditc_embed output name folder pattern)
+  file(GLOB_RECURSE files RELATIVE ${folder} CONFIGURE_DEPENDS ${folder}/${pattern})
+  list(TRANSFORM files PREPEND ${folder}/ OUTPUT_VARIABLE paths)
+  list(JOIN files "," list)
+  set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/embed_templates.cmake)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DFILES=${list} -DNAME=${name} -DOUTPUT=${output} -P ${script}
+    DEPENDS ${paths} ${script} VERBATIM)
+endfunction()
 set(DITC_CUDA_TEMPLATES ${CMAKE_CURRENT_LIST_DIR}/../templates/cuda)
-file(GLOB_RECURSE template_files RELATIVE ${DITC_CUDA_TEMPLATES} CONFIGURE_DEPENDS ${DITC_CUDA_TEMPLATES}/*.cuh)
-list(TRANSFORM template_files PREPEND ${DITC_CUDA_TEMPLATES}/ OUTPUT_VARIABLE template_paths)
-list(JOIN template_files "," template_list)
 set(template_texts ${CMAKE_BINARY_DIR}/codegen/cuda/TemplateTexts.h)
-add_custom_command(OUTPUT ${template_texts}
-  COMMAND ${CMAKE_COMMAND} -DFOLDER=${DITC_CUDA_TEMPLATES} -DFILES=${template_list} -DNAME=kTemplateTexts -DOUTPUT=${template_texts} -P ${CMAKE_CURRENT_LIST_DIR}/embed_templates.cmake
-  DEPENDS ${template_paths} ${CMAKE_CURRENT_LIST_DIR}/embed_templates.cmake VERBATIM)
-
-# The tuning databases that are shipped.
-set(DITC_TUNING ${CMAKE_CURRENT_LIST_DIR}/../tuning)
-file(GLOB tuning_files RELATIVE ${DITC_TUNING} CONFIGURE_DEPENDS ${DITC_TUNING}/*.json)
-list(TRANSFORM tuning_files PREPEND ${DITC_TUNING}/ OUTPUT_VARIABLE tuning_paths)
-list(JOIN tuning_files "," tuning_list)
-set(tuning_texts ${CMAKE_BINARY_DIR}/codegen/cuda/TuningTexts.h)
-add_custom_command(OUTPUT ${tuning_texts}
-  COMMAND ${CMAKE_COMMAND} -DFOLDER=${DITC_TUNING} -DFILES=${tuning_list} -DNAME=kTuningTexts -DOUTPUT=${tuning_texts} -P ${CMAKE_CURRENT_LIST_DIR}/embed_templates.cmake
-  DEPENDS ${tuning_paths} ${CMAKE_CURRENT_LIST_DIR}/embed_templates.cmake VERBATIM)
+ditc_embed(${template_texts} kTemplateTexts ${DITC_CUDA_TEMPLATES} *.cuh)
+set(tuning_texts ${CMAKE_BINARY_DIR}/codegen/cuda/TuningTexts.h) # the databases that are shipped
+ditc_embed(${tuning_texts} kTuningTexts ${CMAKE_CURRENT_LIST_DIR}/../tuning *.json)
 
 ditc_library(ditc_cuda_codegen ${CMAKE_CURRENT_LIST_DIR}/CudaTarget.cpp ${CMAKE_CURRENT_LIST_DIR}/Images.cpp ${CMAKE_CURRENT_LIST_DIR}/Templates.cpp ${template_texts} ${tuning_texts}
   ${CMAKE_CURRENT_LIST_DIR}/tuning/GemmTuning.cpp ${CMAKE_CURRENT_LIST_DIR}/tuning/TileFields.cpp ${CMAKE_CURRENT_LIST_DIR}/tuning/TunedTiles.cpp

@@ -127,7 +127,7 @@ FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const CudaArch &arch) {
   GemmKernel gemm;
   if (failed(gemm.read(kernel, ResidualBy::Loads)))
     return failure();
-  return emitMmaGemm(kernel, gemm, chooseMmaTiles(arch, gemm.sizes, gemm.epilogue().columns > 0 ? gemm.epilogue().columns : kMmaChunk, gemm.weightColumns()));
+  return emitMmaGemm(kernel, gemm, chooseMmaTiles(arch, gemm.sizes, mmaColumns(gemm), gemm.weightColumns()));
 }
 
 FailureOr<CudaUnit> emitMmaGemm(plan::KernelOp kernel, const MmaTiles &tiles) {

@@ -19,6 +19,8 @@ struct MmaTiles {
 
 /// Columns that a pointwise epilogue sees together.
 constexpr int kMmaChunk = 64;
+/// Columns that the epilogue of a kernel sees together.
+inline int64_t mmaColumns(const GemmKernel &gemm) { return gemm.epilogue().columns > 0 ? gemm.epilogue().columns : kMmaChunk; }
 
 /// All tiles that fit, the one that should be fastest first; never none. `columns`: what the epilogue sees together, a
 /// divisor of a warp's columns. `multiples`: columns that a tile's width divides.

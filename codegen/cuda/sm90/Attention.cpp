@@ -167,7 +167,7 @@ CudaUnit emitLarge(const AttentionProblem &p) {
   CudaUnit unit;
   unit.text = unitText(p, "attention_sm90", config, tiles.threads(), 1);
   int64_t work = p.batch * p.heads * llvm::divideCeil(p.queries, tiles.rows());
-  unit.launch.grid = {static_cast<uint32_t>(p.sharedTiles ? kAttentionMultiprocessors : work), 1, 1};
+  unit.launch.grid = {static_cast<uint32_t>(p.sharedTiles ? kHopperMultiprocessors : work), 1, 1};
   unit.launch.blocksPerSm = 1;
   unit.launch.threads = tiles.threads();
   unit.launch.sharedBytes = tiles.sharedBytes(p);

@@ -15,8 +15,6 @@ namespace ditc {
 
 namespace {
 
-constexpr int64_t kSharedLimit = 232448; // bytes a block may have
-
 bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 
 /// Warpgroups that compute, and keys in a block.
@@ -73,7 +71,7 @@ int evenBlock(const AttentionProblem &p, int widest) {
 }
 
 /// Tiles behind the last full round of blocks.
-int64_t restOf(const AttentionProblem &p, int64_t rows) { return p.batch * p.heads * llvm::divideCeil(p.queries, rows) % kAttentionMultiprocessors; }
+int64_t restOf(const AttentionProblem &p, int64_t rows) { return p.batch * p.heads * llvm::divideCeil(p.queries, rows) % kHopperMultiprocessors; }
 
 /// Every query tile sees all key blocks, so that the last tiles may be shared.
 bool isEven(const AttentionProblem &p) { return p.options.seesAll() && (p.mask == AttentionMask::None || p.mask == AttentionMask::Rows); }
@@ -86,9 +84,9 @@ constexpr int64_t kLeastGain = 1024;
 /// something beside: fitted to head sizes 40 to 80 and to 128, and right about how choices compare elsewhere.
 double estimatedTime(const AttentionProblem &p, int consumers, int blockN) {
   constexpr double kRate[] = {0, 6.0e3, 10.1e3, 13.9e3, 14.7e3}, kWideRate[] = {0, 6.0e3, 10.1e3, 10.8e3, 10.8e3}, kTile[] = {0, 1.5, 2.5, 3.8, 6.0};
-  int64_t rows = 64 * consumers, tiles = p.batch * p.heads * llvm::divideCeil(p.queries, rows), rounds = llvm::divideCeil(tiles, kAttentionMultiprocessors);
+  int64_t rows = 64 * consumers, tiles = p.batch * p.heads * llvm::divideCeil(p.queries, rows), rounds = llvm::divideCeil(tiles, kHopperMultiprocessors);
   double rate = (std::max(p.headDim, p.valueDim) > 96 ? kWideRate : kRate)[consumers], keys = static_cast<double>(llvm::alignTo(p.keys, blockN));
-  double tile = rows * keys / rate + kTile[consumers], shared = tile * tiles / kAttentionMultiprocessors + rows * kLeastGain / rate;
+  double tile = rows * keys / rate + kTile[consumers], shared = tile * tiles / kHopperMultiprocessors + rows * kLeastGain / rate;
   return isEven(p) ? std::min(rounds * tile, shared) : rounds * tile;
 }
 
@@ -167,7 +165,7 @@ int64_t attentionSharedTiles(const AttentionProblem &p, const AttentionTiles &ti
   if (!isEven(p))
     return 0;
   int64_t rest = restOf(p, tiles.rows());
-  return llvm::alignTo(p.keys, tiles.blockN) * (kAttentionMultiprocessors - rest) >= kLeastGain * kAttentionMultiprocessors ? rest : 0;
+  return llvm::alignTo(p.keys, tiles.blockN) * (kHopperMultiprocessors - rest) >= kLeastGain * kHopperMultiprocessors ? rest : 0;
 }
 
 //===-- attention_small.cuh ---------------------------------------------------------------------===//
@@ -192,7 +190,7 @@ std::optional<SmallAttentionTiles> smallAttentionTilesFor(const AttentionProblem
   }
   // As many blocks on a multiprocessor as registers and shared memory allow.
   int64_t registers = llvm::alignTo(tiles.blockN * 3 / 4 + p.valueDim / 2 + 40, 8);
-  tiles.blocks = static_cast<int>(std::clamp<int64_t>(std::min(65536 / (128 * registers), kSharedLimit / (tiles.sharedBytes(p) + 1024)), 1, 4));
+  tiles.blocks = static_cast<int>(std::clamp<int64_t>(std::min(65536 / (128 * registers), kHopperSharedBytes / int64_t(tiles.sharedBytes(p) + 1024)), 1, 4));
   return tiles;
 }
 
@@ -207,7 +205,7 @@ AttentionNeeds hopperAttentionNeeds(plan::KernelOp kernel) {
   if (problem.mask == AttentionMask::Columns && problem.keys > tiles.blockN)
     needs.biasKeys = tiles.blockN;
   if (int64_t shared = attentionSharedTiles(problem, tiles)) {
-    needs.parts = 2 * kAttentionMultiprocessors * tiles.consumers * 128 * (problem.valueDim / 2 + 4);
+    needs.parts = 2 * kHopperMultiprocessors * tiles.consumers * 128 * (problem.valueDim / 2 + 4);
     needs.counters = shared * tiles.consumers;
   }
   return needs;

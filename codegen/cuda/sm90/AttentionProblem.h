@@ -5,13 +5,10 @@
 #pragma once
 
 #include "codegen/AttentionOptions.h"
-#include "codegen/cuda/CudaKernel.h"
+#include "codegen/cuda/sm90/Hopper.h"
 #include "dialects/fusion/TargetKernels.h"
 
 namespace ditc {
-
-/// The choice of tiles looks at how well the multiprocessors of an H100 or H200 are filled; no launch has more blocks.
-inline constexpr int kAttentionMultiprocessors = 132;
 
 /// How the mask is given: packed bits, a bias that all rows share, a bias for each row.
 enum class AttentionMask { None, Bits, Columns, Rows };

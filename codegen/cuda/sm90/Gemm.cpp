@@ -182,11 +182,4 @@ FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel, const GemmKernel &gemm
   return unit;
 }
 
-FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel) {
-  GemmKernel gemm;
-  if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
-    return failure();
-  return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
-}
-
 } // namespace ditc

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/sm90/GemmTiles.h"
 
+#include "codegen/cuda/sm90/Hopper.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -12,8 +14,6 @@ namespace ditc {
 
 namespace {
 
-constexpr int64_t kMultiprocessors = 132; // H100 SXM, H200
-constexpr uint32_t kSharedBytes = 232448;
 
 struct Shape {
   int m, n, consumers, split;
@@ -51,20 +51,20 @@ std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds 
     return std::nullopt;
   int rowsOfConsumer = shape.m / (shape.pingpong ? 1 : shape.consumers), boxesOfTile = rowsOfConsumer / 64 * finished / tiles.box;
   tiles.boxes = tiles.box > 64 ? 1 : std::min(needs.residual ? 4 : 2, boxesOfTile); // a residual's boxes are filled during the k loop
-  while (tiles.sharedBytes() > kSharedBytes && tiles.stages > 4)
+  while (tiles.sharedBytes() > kHopperSharedBytes && tiles.stages > 4)
     --tiles.stages;
-  while (tiles.sharedBytes() > kSharedBytes && tiles.boxes > 1)
+  while (tiles.sharedBytes() > kHopperSharedBytes && tiles.boxes > 1)
     --tiles.boxes;
-  while (tiles.sharedBytes() > kSharedBytes && tiles.stages > 2)
+  while (tiles.sharedBytes() > kHopperSharedBytes && tiles.stages > 2)
     --tiles.stages;
-  return tiles.sharedBytes() > kSharedBytes ? std::nullopt : std::optional(tiles);
+  return tiles.sharedBytes() > kHopperSharedBytes ? std::nullopt : std::optional(tiles);
 }
 
 /// Microseconds on an H200, fitted to measured launches of 1 to 18 waves (tests/bench/results): a step takes the tensor cores
 /// some time a column, or the copies of its operands; a launch fills its pipeline and finishes its last tiles; cooperative
 /// tiles finish every wave unhidden.
 double cost(ArrayRef<GemmSize> sizes, const GemmTiles &t) {
-  double blocks = static_cast<double>(tileCount(sizes, t)) * t.cluster(), waves = std::ceil(blocks / kMultiprocessors);
+  double blocks = static_cast<double>(tileCount(sizes, t)) * t.cluster(), waves = std::ceil(blocks / kHopperMultiprocessors);
   double steps = llvm::divideCeil(llvm::divideCeil(sizes.front().k, 64), t.split);
   double multiplication = (0.032 + 0.00206 * t.n) * t.m / 128, copies = 128.0 * (t.m + t.n) / 131e3;
   double finish = 0.009 * t.n;

@@ -9,6 +9,11 @@
 
 namespace ditc {
 
+/// Of an H100 SXM or H200: what the choice of tiles fills. Code is right on GPUs with fewer.
+inline constexpr int kHopperMultiprocessors = 132;
+/// Shared memory that a block may have.
+inline constexpr int kHopperSharedBytes = 232448;
+
 /// Can this attention be read by tensor copies? 16-bit types, head sizes in multiples of 8 up to 256, rows that start on
 /// 16 bytes; no mask, a causal one, an additive one, or a packed boolean one.
 bool acceptsHopperAttention(plan::KernelOp kernel);
@@ -17,8 +22,5 @@ mlir::FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel);
 mlir::FailureOr<CudaUnit> emitMaskPack(plan::KernelOp kernel);
 /// An additive mask that all queries share gets verdicts.
 mlir::FailureOr<CudaUnit> emitMaskJudge(plan::KernelOp kernel);
-
-/// Gemm fusions that acceptsGemm takes (codegen/cuda/gemm/GemmKernel.h).
-mlir::FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel);
 
 } // namespace ditc

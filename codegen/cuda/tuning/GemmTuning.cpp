@@ -2,6 +2,7 @@
 #include "codegen/cuda/tuning/GemmTuning.h"
 
 #include "codegen/cuda/gemm/MmaGemm.h"
+#include "codegen/cuda/sm90/Hopper.h"
 #include "codegen/cuda/tuning/TileFields.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,9 +16,6 @@ using namespace mlir;
 namespace ditc {
 
 namespace {
-
-/// Columns that the epilogue of a kernel over gemm_mma.cuh sees together.
-int64_t mmaColumns(const GemmKernel &gemm) { return gemm.epilogue().columns > 0 ? gemm.epilogue().columns : kMmaChunk; }
 
 std::string sizesText(const GemmKernel &gemm) {
   std::vector<std::string> products;
@@ -46,9 +44,8 @@ GemmTiles sharedBy(GemmTiles tiles, int m, int n) {
 /// The model's list with what it has no good opinion on: operands that clusters share, taller groups. Where a launch takes
 /// several waves, sharing saves power and so time, if only once the GPU is at its power limit; elsewhere shapes matter more.
 std::vector<GemmTiles> hopperCandidates(ArrayRef<GemmSize> sizes, const GemmNeeds &needs, size_t most) {
-  constexpr size_t kMultiprocessors = 132;
   std::vector<GemmTiles> shapes = gemmCandidates(sizes, needs), list;
-  bool hasWaves = tileCount(sizes, sharedBy(shapes.front(), 1, 1)) > static_cast<int64_t>(kMultiprocessors);
+  bool hasWaves = tileCount(sizes, sharedBy(shapes.front(), 1, 1)) > kHopperMultiprocessors;
   size_t shared = hasWaves ? 4 : 2, widely = hasWaves ? 2 : 0, plain = hasWaves ? most * 3 / 8 : most * 3 / 4;
   auto first = [&](size_t count) { return ArrayRef(shapes).take_front(count); };
   auto taller = [](GemmTiles tiles) {

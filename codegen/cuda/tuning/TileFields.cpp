@@ -2,6 +2,7 @@
 #include "codegen/cuda/tuning/TileFields.h"
 
 #include "codegen/cuda/families/FamilyUnit.h"
+#include "codegen/cuda/sm90/Hopper.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -69,7 +70,7 @@ MmaTiles mmaTilesOf(const tuning::Tiles &fields, std::string &unknown) {
 }
 
 std::string misfit(const GemmTiles &t, ArrayRef<GemmSize> sizes, const GemmNeeds &needs) {
-  constexpr int kSharedBytes = 232448, kAccumulators = 200; // of a thread, beside about 40 other registers
+  constexpr int kAccumulators = 200; // of a thread, beside about 40 other registers
   if (!within(t.m, 64, 256) || !within(t.n, 16, 256) || t.n % 16 != 0 || !within(t.stages, 2, 16) || !within(t.group, 1, 64) || !within(t.boxes, 1, 16))
     return "sizes are out of range";
   if (t.consumers != 2 && (t.consumers != 3 || t.pingpong))
@@ -93,7 +94,7 @@ std::string misfit(const GemmTiles &t, ArrayRef<GemmSize> sizes, const GemmNeeds
     return "tiles would span two weights";
   if (llvm::any_of(sizes, [&](const GemmSize &size) { return static_cast<int64_t>(llvm::divideCeil(size.k, 64)) < t.split; }))
     return "k is too short";
-  return t.sharedBytes() > kSharedBytes ? "the stages do not fit into shared memory" : "";
+  return t.sharedBytes() > kHopperSharedBytes ? "the stages do not fit into shared memory" : "";
 }
 
 std::string misfit(const MmaTiles &t, const CudaArch &arch, int64_t columns, ArrayRef<int64_t> multiples) {
