@@ -6,6 +6,7 @@
 #include "runtime/Package.h"
 
 #include "runtime/Error.h"
+#include "runtime/FileKind.h"
 #include "runtime/Hash.h"
 #include "runtime/Zip.h"
 
@@ -82,8 +83,11 @@ void Package::State::checkMember(const std::string &member, std::string_view wha
 }
 
 Package Package::open(const std::string &path) {
-  auto state = std::make_shared<State>(ZipReader::open(path));
-  state->readManifest();
+  auto state = readAs(FileKind::Package, path, [&] {
+    auto opened = std::make_shared<State>(ZipReader::open(path));
+    opened->readManifest();
+    return opened;
+  });
   const Manifest &manifest = state->manifest;
   for (const ManifestTarget &target : manifest.targets)
     if (!target.object.empty())

@@ -6,6 +6,7 @@
 #include "runtime/Safetensors.h"
 
 #include "runtime/Error.h"
+#include "runtime/FileKind.h"
 #include "runtime/MappedFile.h"
 #include "runtime/Text.h"
 
@@ -176,7 +177,8 @@ std::map<std::string, TensorView> HeaderReader::read() {
 SafetensorsFile SafetensorsFile::open(const std::string &path) {
   auto state = std::make_shared<State>();
   state->file = MappedFile::open(path);
-  state->tensors = HeaderReader(path, state->file->bytes()).read();
+  state->tensors =
+      readAs(FileKind::Safetensors, path, [&] { return HeaderReader(path, state->file->bytes()).read(); });
   SafetensorsFile file;
   file.state = std::move(state);
   return file;

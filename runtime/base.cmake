@@ -5,7 +5,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 
 set(DITC_RUNTIME_BASE_SOURCES
-  AtomicFile.cpp DType.cpp MappedFile.cpp Safetensors.cpp SafetensorsSet.cpp Text.cpp ZipFormat.cpp ZipReader.cpp
+  AtomicFile.cpp DType.cpp FileKind.cpp MappedFile.cpp Safetensors.cpp SafetensorsSet.cpp Text.cpp ZipFormat.cpp ZipReader.cpp
   ZipWriter.cpp tuning/Database.cpp)
 list(TRANSFORM DITC_RUNTIME_BASE_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH DITC_SOURCE_ROOT)

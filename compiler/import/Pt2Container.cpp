@@ -5,6 +5,7 @@
 #include "compiler/import/Pt2Container.h"
 
 #include "runtime/Error.h"
+#include "runtime/FileKind.h"
 #include "runtime/MappedFile.h"
 #include "runtime/Text.h"
 
@@ -42,6 +43,7 @@ void refuseOtherFormats(const std::string &path) {
     fail("'{}' is a safetensors file: weights without a program; export the model with torch.export.save and give this "
          "file with --weights",
          path);
+  refuseOtherKind(path, FileKind::Export);
   fail("'{}' is not a zip archive; expected an archive of torch.export.save (a .pt2 file)", path);
 }
 
@@ -64,6 +66,7 @@ bool hasFolder(const ZipReader &zip, const std::string &prefix) {
          path);
   if (zip.find(top + "data.pkl"))
     fail("'{}' is a torch.save file: weights without a program; export the model with torch.export.save", path);
+  refuseOtherKind(path, FileKind::Export);
   fail(
       "'{}' is a zip archive, but not one of torch.export.save: it has neither '{}' nor '<folder>/archive_format', its "
       "first member is '{}'; save the model with torch.export.save",

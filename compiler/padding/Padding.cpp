@@ -4,6 +4,7 @@
 #include "runtime/Error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <set>
 
 using namespace mlir;
@@ -62,6 +63,47 @@ PaddingProof decide(ModuleOp imported, const ExportedProgram &program, const Pt2
 
 } // namespace
 
+namespace {
+
+/// "s31 (encoder_hidden_states.1, mask.1), s47 (...)"
+std::string listOf(const std::map<std::string, InputDims> &symbols) {
+  std::vector<std::string> texts;
+  for (const auto &[symbol, inputs] : symbols) {
+    std::vector<std::string> uses;
+    for (const auto &[input, dims] : inputs)
+      for (unsigned dim : dims)
+        uses.push_back(fmt::format("{}.{}", input, dim));
+    texts.push_back(fmt::format("{} ({})", symbol, fmt::join(uses, ", ")));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+/// What `name` is, if not a dimension that is nothing but a symbol.
+std::string describeOther(const ExportedProgram &program, const std::string &name) {
+  std::string inside;
+  for (size_t i = 0; i < program.inputSpecs.size(); ++i) {
+    if (program.inputSpecs[i].kind != InputSpec::Kind::UserInput || program.graph.inputs[i].kind != Argument::Kind::Tensor)
+      continue;
+    const std::string &input = program.inputSpecs[i].userName;
+    const std::vector<SymInt> &sizes = program.graph.tensorValues.at(program.graph.inputs[i].text).sizes;
+    if (name == input)
+      return fmt::format("'{}' is an input, expected a symbol or one of its dimensions, as in {}.0", name, name);
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      std::string place = fmt::format("{}.{}", input, d), size = sizes[d].expr ? toString(*sizes[d].expr) : std::to_string(sizes[d].value);
+      if (name == place)
+        return fmt::format("{} {} {}", name, sizes[d].expr ? "is computed from a symbol:" : "was exported with the fixed size", size);
+      std::set<std::string> used;
+      if (sizes[d].expr)
+        collectSymbols(*sizes[d].expr, used);
+      if (used.contains(name) && inside.empty())
+        inside = fmt::format("no dimension of an input is {} itself ({} is {})", name, place, size);
+    }
+  }
+  return inside.empty() ? fmt::format("no dimension of an input is '{}'", name) : inside;
+}
+
+} // namespace
+
 PaddingClaims parsePaddingClaims(const ExportedProgram &program, const std::vector<std::string> &texts) {
   PaddingClaims claims;
   std::map<std::string, InputDims> symbols = symbolDims(program, {});
@@ -71,7 +113,9 @@ PaddingClaims parsePaddingClaims(const ExportedProgram &program, const std::vect
         for (unsigned dim : dims)
           if (name == symbol || name == fmt::format("{}.{}", input, dim))
             return symbol;
-    fail("--pad: no dimension of an input is '{}'; see `ditc inspect` for the symbols", name);
+    if (symbols.empty())
+      fail("--pad: {}; all sizes of this export are fixed, export it with dynamic_shapes (docs/export.md)", describeOther(program, name));
+    fail("--pad: {}; what can be padded is {}", describeOther(program, name), listOf(symbols));
   };
   for (const std::string &text : texts) {
     size_t equals = text.find('=');
@@ -84,7 +128,7 @@ PaddingClaims parsePaddingClaims(const ExportedProgram &program, const std::vect
     if (isMask)
       claim.mask = how.substr(5);
     if (claim.mask && !symbols[symbol].contains(*claim.mask))
-      fail("--pad '{}': input '{}' has no dimension {}, so it cannot mask it", text, *claim.mask, symbol);
+      fail("--pad '{}': input '{}' has no dimension {}, so it cannot mask it; inputs that have it are {}", text, *claim.mask, symbol, listOf({{symbol, symbols[symbol]}}));
     if (!claims.emplace(symbol, claim).second)
       usage("--pad: {} is given twice", symbol);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tuning/Bundle.h"
 
+#include "runtime/FileKind.h"
 #include "runtime/JsonText.h"
 #include "runtime/Zip.h"
 #include "runtime/cuda/Launch.h"
@@ -114,10 +115,12 @@ BundleFile::BundleFile(BundleFile &&) noexcept = default;
 BundleFile BundleFile::open(const std::string &path) {
   BundleFile out;
   out.name = path;
-  out.zip = std::make_unique<ZipReader>(ZipReader::open(path));
-  const ZipEntry *entry = out.zip->find("bundle.json");
-  if (!entry)
-    fail("'{}' is no tuning bundle: it has no bundle.json; expected what `ditc compile --tuning-bundle` writes", path);
+  out.zip = readAs(FileKind::TuningBundle, path, [&] {
+    auto zip = std::make_unique<ZipReader>(ZipReader::open(path));
+    if (!zip->find("bundle.json"))
+      fail("'{}' is no tuning bundle: it has no bundle.json; expected what `ditc compile --tuning-bundle` writes", path);
+    return zip;
+  });
   auto member = [&](const std::string &name) {
     const ZipEntry *found = out.zip->find(name);
     if (!found || !out.zip->checkCrc(*found))

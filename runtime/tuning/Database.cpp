@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tuning/Database.h"
 
+#include "runtime/FileKind.h"
 #include "runtime/JsonText.h"
+#include "runtime/MappedFile.h"
 #include "runtime/Text.h"
 #include "runtime/tuning/TuningJson.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
+#include <iterator>
+#include <sstream>
 #include <tuple>
 
 namespace ditc::tuning {
@@ -24,6 +29,19 @@ std::string textWithin(const JsonField &field) {
   if (text.empty() || text.size() > kMaxText || !isPrintable)
     field.misfit(fmt::format("a printable text of 1 to {} bytes", kMaxText));
   return text;
+}
+
+std::string lowerCase(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+  return out;
+}
+
+/// Whether every word of `words` is in the text, in any case.
+bool hasWords(std::string_view text, std::string_view words) {
+  std::string in = lowerCase(text);
+  std::istringstream parts(lowerCase(words));
+  return std::all_of(std::istream_iterator<std::string>(parts), {}, [&](const std::string &word) { return in.find(word) != in.npos; });
 }
 
 double microseconds(const JsonField &field) {
@@ -206,6 +224,13 @@ Database Database::parse(std::string_view text, std::string_view source) {
   return out;
 }
 
+Database Database::open(const std::string &path) {
+  std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  std::span<const uint8_t> bytes = file->bytes();
+  return readAs(FileKind::TuningDatabase, path,
+                [&] { return parse({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path); });
+}
+
 std::string Database::write() const {
   auto listed = [](const char *name, const std::vector<std::string> &lines) {
     std::string text = fmt::format("  \"{}\": [", name);
@@ -237,6 +262,17 @@ const Entry *Database::find(const Key &key, std::string_view gpu) const {
       found = &it->second, foundRank = rank;
   }
   return found;
+}
+
+std::set<std::string> Database::gpusNamed(std::string_view text) const {
+  std::set<std::string> named;
+  for (const auto &[place, entry] : list) {
+    if (lowerCase(place.second) == lowerCase(text))
+      return {place.second};
+    if (hasWords(place.second, text))
+      named.insert(place.second);
+  }
+  return named;
 }
 
 Change Database::merge(Entry entry) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -78,6 +79,8 @@ class Database {
 public:
   /// Throws Error (Input) naming the file, and the entry with its key.
   static Database parse(std::string_view text, std::string_view source);
+  /// The same with the content of a file.
+  static Database open(const std::string &path);
   /// Equal databases give equal text, one entry a line.
   std::string write() const;
 
@@ -86,6 +89,8 @@ public:
   /// The entry for a kernel: of the named GPU; where none is named, of the last database that was taken in by overrideBy
   /// and has the kernel, there the one measured last. Null when there is none.
   const Entry *find(const Key &key, std::string_view gpu = {}) const;
+  /// The GPUs with entries that have all words of `text` in their names, in any case; the one alone that is called so.
+  std::set<std::string> gpusNamed(std::string_view text) const;
   /// Of one key and GPU the later measurement stays; of two at the same time the faster one.
   Change merge(Entry entry);
   /// Takes all of `other`: the user's file goes before what is shipped. Entries of other GPUs stay, for those who name one.

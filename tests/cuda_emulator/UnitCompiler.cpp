@@ -54,14 +54,16 @@ struct TemporaryFolder {
   }
 };
 
-std::vector<std::string> commandLine(const UnitSource &source, const std::string &file) {
+/// Of the object file alone: a driver that only compiles does so in its own process, and linking by way of it costs as
+/// much as an average unit's compilation.
+std::vector<std::string> compileCommand(const UnitSource &source, const std::string &file) {
   std::vector<std::string> command = {environment("DITC_EMULATOR_CXX", DITC_EMULATOR_DEFAULT_CXX),
                                       "-x",
                                       "c++",
                                       "-std=c++20",
                                       "-O1",
                                       "-fPIC",
-                                      "-shared",
+                                      "-c",
                                       "-w",
                                       "-I.",
                                       "-ffp-contract=off",
@@ -81,10 +83,9 @@ std::vector<std::string> commandLine(const UnitSource &source, const std::string
     command.push_back("-march=x86-64-v3"); // else every fmaf is a call
 #endif
   command.insert(command.end(), source.options.begin(), source.options.end());
-  for (const char *last : {"-o", "unit.so"})
-    command.push_back(last);
-  command.push_back(file);
-  command.push_back("-lm");
+  if (std::string level = environment("DITC_EMULATOR_OPTIMIZE", ""); !level.empty())
+    command.push_back("-O" + level);
+  command.insert(command.end(), {"-o", "unit.o", file});
   return command;
 }
 
@@ -109,6 +110,18 @@ bool runIn(const fs::path &folder, const std::vector<std::string> &command, std:
   }
   log = readFile(folder / "log");
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// unit.o becomes unit.so: by the linker itself, else, where that finds a library missing or is not there, by the driver.
+bool link(const fs::path &folder, std::string &log) {
+  std::string ignored;
+  try {
+    if (runIn(folder, {"ld", "-shared", "--no-undefined", "-o", "unit.so", "unit.o", "-lm", "-lc"}, ignored))
+      return true;
+  } catch (const std::runtime_error &) {
+  }
+  std::string driver = environment("DITC_EMULATOR_CXX", DITC_EMULATOR_DEFAULT_CXX);
+  return runIn(folder, {driver, "-shared", "-o", "unit.so", "unit.o", "-lm"}, log);
 }
 
 std::string hashOf(const std::vector<std::string> &parts) {
@@ -198,7 +211,7 @@ CompiledUnit compileUnit(const UnitSource &source) {
   std::string file = fs::path(source.name).filename().string();
   if (file.empty())
     file = "default_program";
-  std::vector<std::string> command = commandLine(source, file);
+  std::vector<std::string> command = compileCommand(source, file);
   fs::path cached = cachedFile(source, command);
   std::string image = cached.empty() ? "" : readFile(cached);
   CompiledUnit result;
@@ -211,7 +224,7 @@ CompiledUnit compileUnit(const UnitSource &source) {
         throw std::runtime_error("the header '" + name + "' lies outside the unit's folder");
       writeFile(folder.path / relative, rewriteHeader(text));
     }
-    bool good = runIn(folder.path, command, result.log);
+    bool good = runIn(folder.path, command, result.log) && link(folder.path, result.log);
     result.log = likeNvrtc(result.log);
     if (!good)
       return result;

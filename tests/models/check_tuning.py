@@ -130,13 +130,15 @@ def check_gpus(arguments, results, scratch):
         entry.update(gpu="Other GPU", date="2021-01-01T00:00:00Z")
     other_path = scratch / "other.json"
     other_path.write_text(json.dumps(other))
+    compile_with = (arguments.ditc, "compile", arguments.folder / "model.pt2", "--target", "sm_80")
     for first, last, gpu, expected in ((results, other_path, "", "Other GPU"), (other_path, results, "", "Emulated GPU"),
-                                       (results, other_path, "Emulated GPU", "Emulated GPU"), (results, other_path, "No GPU", None)):
-        compiled = run(arguments.ditc, "compile", arguments.folder / "model.pt2", "--target", "sm_80", "--tuning", first, "--tuning", last,
-                       "--tuning-gpu", gpu, "-o", scratch / "gpus.dita", "--json")
+                                       (results, other_path, "Emulated GPU", "Emulated GPU"), (other_path, results, "other", "Other GPU")):
+        compiled = run(*compile_with, "--tuning", first, "--tuning", last, "--tuning-gpu", gpu, "-o", scratch / "gpus.dita", "--json")
         kernels = json.loads(compiled)["report"]["target_kernels"]["sm_80"]["resources"]
         found = {kernel["tiles"].get("gpu") for kernel in kernels if "tiles" in kernel}
         assert found == {expected}, (first, last, gpu, found)
+    text = run(*compile_with, "--tuning", results, "--tuning", other_path, "--tuning-gpu", "no gpu", status=1)
+    assert "--tuning-gpu 'no gpu'" in text and "Emulated GPU" in text and "Other GPU" in text, text
 
 
 def main():

@@ -14,6 +14,7 @@ from unittest import mock
 
 import support
 from ditc import abi, tensors
+from ditc.context import MISSED
 from support import HAS_NUMPY, HAS_TORCH, ditc, golden, needs_compiler
 
 if HAS_TORCH:
@@ -62,6 +63,22 @@ class Cuda(support.TestCase):
         stream.synchronize()
         self.assert_close(current, self.expected, TOLERANCE)
         self.assertTrue(torch.equal(named.cpu(), current))
+
+    def test_calls_like_one_before(self):
+        wide = torch.zeros(2, 4, 16, 32, device="cuda")
+        wide[..., ::2] = self.inputs["hidden_states"]
+        target = torch.full((2, 8, 16, 16), float("nan"), device="cuda")
+        shifted = torch.full((target.numel() + 1,), float("nan"), device="cuda")[1:].view(target.shape)
+        for changes in ({}, {"hidden_states": wide[..., ::2]}, {"timestep": self.inputs["timestep"].cpu()}, {"out": target}, {"stream": torch.cuda.Stream().cuda_stream}):
+            results = [self.model(**{**self.inputs, **changes})[0] for _ in range(3)]
+            torch.cuda.synchronize()
+            for result in results:
+                self.assert_close(result.cpu(), self.expected, TOLERANCE)
+        self.assertIsNot(self.model._context().repeat(self.inputs), MISSED)
+        with self.assertRaisesRegex(ditc.Error, "not a multiple of 16"):
+            self.model(**self.inputs, out=shifted)
+        with self.assertRaisesRegex(ditc.Error, "'timestep' is f32, expected i64"):
+            self.model(**{**self.inputs, "timestep": self.inputs["timestep"].float()})
 
     def test_inputs_may_be_dropped_at_once(self):
         results = []

@@ -4,18 +4,23 @@
 import dataclasses
 import types
 import unittest
+import unittest.mock
 import warnings
 
 import support
 from support import (
     HAS_DIFFUSERS,
+    HAS_NUMPY,
     HAS_TORCH,
     ditc,
     golden,
     needs_compiler,
     needs_diffusers,
+    needs_numpy,
 )
 
+if HAS_NUMPY:
+    import numpy
 if HAS_TORCH:
     import torch
 if HAS_DIFFUSERS:
@@ -153,6 +158,50 @@ class Wrap(support.TestCase):
         self.wrapped.output_type = None
         with self.assertRaisesRegex(ditc.Error, "wrap with output_type="):
             self.wrapped(**self.inputs)
+
+
+@needs_compiler
+@needs_numpy
+class Repeated(support.TestCase):
+    """Calls like one that has run before."""
+
+    def setUp(self):
+        self.module = FakeModule({})
+        self.model = ditc.load(support.dit(), on_unknown_shape="nearest")
+        self.wrapped = ditc.wrap(self.module, self.model, weights="package", output_type=FakeOutput)
+        self.inputs = {name: numpy.asarray(tensor) for name, tensor in golden("dit", "inputs").items()}
+        self.expected = golden("dit", "outputs")["output.0"]
+        self.wrapped(**self.inputs)
+
+    def test_by_name_and_by_position(self):
+        values = [self.inputs[name] for name in ("hidden_states", "timestep", "class_labels")]
+        self.wrapped(*values)
+        with unittest.mock.patch.object(self.model, "run", side_effect=AssertionError("the long way")):
+            self.assert_close(self.wrapped(**self.inputs).sample, self.expected)
+            self.assert_close(self.wrapped(*values, None, False)[0], self.expected)
+            self.assert_close(self.wrapped(*values, cross_attention_kwargs={}).sample, self.expected)
+        self.assertEqual((self.wrapped.calls, self.wrapped.fallbacks), (5, 0))
+
+    def test_arguments_that_do_not_fit_the_signature(self):
+        values = [self.inputs[name] for name in ("hidden_states", "timestep", "class_labels")]
+        for args, kwargs, text in (((*values, None, False, 1), {}, "too many positional"), (values, {"timestep": values[1]}, "multiple values"),
+                                   ((), {"timestep": values[1]}, "missing a required argument: 'hidden_states'"), (values, {"other": 1}, "unexpected keyword")):
+            with self.assertRaisesRegex(TypeError, text):
+                self.wrapped(*args, **kwargs)
+
+    def test_a_call_that_the_model_padded_runs_eagerly_by_this_policy(self):
+        one = {name: value[:1].copy() for name, value in self.inputs.items()}
+        for _ in range(2):
+            self.assertEqual(self.model(**one)[0].shape, (1, 8, 16, 16))
+        with self.assertWarnsRegex(UserWarning, "no bucket takes 'hidden_states' .1, 4, 16, 16."):
+            self.assertEqual(self.wrapped(**one)[0], "eager")
+
+    def test_forward_with_open_arguments(self):
+        module = FakeModule({})
+        module.forward = lambda hidden_states, **kwargs: None
+        wrapped = ditc.wrap(module, self.model, weights="package")
+        for _ in range(2):
+            self.assert_close(wrapped(**self.inputs)[0], self.expected)
 
 
 def tiny_dit():

@@ -188,7 +188,7 @@ TEST_F(CudaAttention, NanBehindAMaskStaysThere) {
 
 TEST_F(CudaAttention, WideHeadsAreRefused) {
   EXPECT_FALSE(families.emit(attention({.element = "f32", .dim = 520})));
-  EXPECT_NE(families.messages.find("heads of 520 and 520 columns; attention on GPUs takes 1 to 512"), std::string::npos) << families.messages;
+  EXPECT_NE(families.messages.find("heads of 520 and 520 columns; attention kernels of GPUs take 1 to 512"), std::string::npos) << families.messages;
 }
 
 } // namespace

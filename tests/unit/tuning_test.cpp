@@ -104,6 +104,19 @@ TEST(TuningDatabase, FindsTheLatestOrTheNamedGpu) {
   EXPECT_EQ(database.find(other), nullptr);
 }
 
+TEST(TuningDatabase, GpusByWordsOfTheirNames) {
+  Database database;
+  for (const char *gpu : {"NVIDIA H100", "NVIDIA H100 PCIe", "NVIDIA H200"})
+    database.merge(entryOf("2026-11-29T10:00:00Z", 1, gpu));
+  using Names = std::set<std::string>;
+  EXPECT_EQ(database.gpusNamed("h200"), Names{"NVIDIA H200"});
+  EXPECT_EQ(database.gpusNamed("pcie  Nvidia"), Names{"NVIDIA H100 PCIe"});
+  EXPECT_EQ(database.gpusNamed("nvidia h100"), Names{"NVIDIA H100"}); // its whole name
+  EXPECT_EQ(database.gpusNamed("H100"), (Names{"NVIDIA H100", "NVIDIA H100 PCIe"}));
+  EXPECT_EQ(database.gpusNamed("").size(), 3u);
+  EXPECT_EQ(database.gpusNamed("h100 sxm"), Names{});
+}
+
 TEST(TuningDatabase, LaterMeasurementsStay) {
   Database database;
   EXPECT_EQ(database.merge(entryOf("2026-11-29T10:00:00Z", 100)), Change::Added);

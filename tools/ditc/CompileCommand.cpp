@@ -180,7 +180,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--fail-if", arguments->failIf, "write nothing and exit with 1 when it holds for a bucket: 'launches>310', 'reason.no_slot>=20' (repeatable)");
   command->add_option("--tuning", arguments->tuning, "tuning database that goes before the shipped one (repeatable; see `ditc tune`)");
   command->add_flag("--no-tuning", arguments->noTuning, "use no measured tiles, only the analytic model's")->excludes("--tuning");
-  command->add_option("--tuning-gpu", arguments->tuningGpu, "GPU whose measurements are used, such as 'NVIDIA H200' (default: those made last)");
+  command->add_option("--tuning-gpu", arguments->tuningGpu, "GPU whose measurements are used, by its name or a part of it, such as h200 (default: those made last)");
   command->add_option("--tuning-bundle", arguments->tuningBundle, "instead of a package, write a bundle for `ditc-run tune`: all candidates of every gemm kernel")
       ->check(refuseEmpty)->excludes("--output", "--stop-after", "--fail-if");
   command->add_option("--tuning-candidates", arguments->tuningCandidates, "candidates of each kernel in the bundle")->check(CLI::Range(1, 64))->capture_default_str()->needs("--tuning-bundle");

@@ -8,7 +8,6 @@
 #include "runtime/AtomicFile.h"
 #include "runtime/Error.h"
 #include "runtime/JsonText.h"
-#include "runtime/MappedFile.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -36,12 +35,6 @@ struct TuneArguments {
   bool list = false, json = false;
 };
 
-tuning::Database readDatabase(const std::string &path) {
-  std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  std::span<const uint8_t> bytes = file->bytes();
-  return tuning::Database::parse({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path);
-}
-
 /// "412.3 us -> 398.1 us": what an entry was and is.
 std::string changeText(const tuning::Entry *old, const tuning::Entry &entry) {
   std::string text = fmt::format("{:.1f} us with {}", entry.best.microseconds, tuning::textOf(entry.best.tiles));
@@ -51,11 +44,11 @@ std::string changeText(const tuning::Entry *old, const tuning::Entry &entry) {
 int merge(const TuneArguments &arguments) {
   if (arguments.database.empty())
     throw Error(ErrorKind::Usage, "--merge wants --database FILE, which the results are taken into");
-  tuning::Database all = fs::exists(arguments.database) ? readDatabase(arguments.database) : tuning::Database();
+  tuning::Database all = fs::exists(arguments.database) ? tuning::Database::open(arguments.database) : tuning::Database();
   std::map<tuning::Change, size_t> counts;
   nlohmann::json changes = nlohmann::json::array();
   for (const std::string &path : arguments.merge) {
-    tuning::Database results = readDatabase(path);
+    tuning::Database results = tuning::Database::open(path);
     for (const auto &[place, entry] : results.entries()) {
       auto known = all.entries().find(place);
       std::string text = changeText(known == all.entries().end() ? nullptr : &known->second, entry);
@@ -80,7 +73,7 @@ int merge(const TuneArguments &arguments) {
 }
 
 int list(const TuneArguments &arguments) {
-  tuning::Database database = arguments.database.empty() ? shippedTuning() : readDatabase(arguments.database);
+  tuning::Database database = arguments.database.empty() ? shippedTuning() : tuning::Database::open(arguments.database);
   if (arguments.json) {
     fmt::print("{}", database.write());
     return 0;

@@ -7,7 +7,6 @@
 #include "runtime/AtomicFile.h"
 #include "runtime/Error.h"
 #include "runtime/JsonText.h"
-#include "runtime/MappedFile.h"
 #include "runtime/tuning/Tuner.h"
 
 #include <algorithm>
@@ -37,11 +36,7 @@ int ordinalOf(const std::string &device) {
 }
 
 tuning::Database readResults(const std::string &path) {
-  if (!std::filesystem::exists(path))
-    return {};
-  std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  std::span<const uint8_t> bytes = file->bytes();
-  return tuning::Database::parse({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, path);
+  return std::filesystem::exists(path) ? tuning::Database::open(path) : tuning::Database();
 }
 
 class Tuning {

@@ -95,6 +95,12 @@ class WritesBuffer(Block):
         return x + self.steps
 
 
+class WideHead(Block):
+    def bad(self, x: Tensor) -> Tensor:
+        heads = x.reshape(1, 1, 12, 1).expand(1, 1, 12, 520)
+        return nn.functional.scaled_dot_product_attention(heads, heads, heads)
+
+
 class SizeDependsOnData(Block):
     def bad(self, x: Tensor) -> Tensor:
         count = (x > 0).sum().item()
@@ -153,4 +159,5 @@ def models() -> list[RefusedModel]:
         RefusedModel("fft", "an operation of PyTorch that ditc does not know", Spectrum),
         RefusedModel("writes_input", "a write into an input", WritesInput),
         RefusedModel("writes_buffer", "a write into a buffer", WritesBuffer),
+        RefusedModel("wide_head", "attention with heads that are too wide for a GPU", WideHead),
     ]

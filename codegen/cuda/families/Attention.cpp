@@ -89,7 +89,8 @@ Problem readProblem(KernelReader &r, const AttentionOptions &options) {
   r.expect(k.getDimSize(1) > 0 && p.heads % k.getDimSize(1) == 0,
            llvm::Twine(p.heads) + " query heads do not share " + llvm::Twine(k.getDimSize(1)) + " key heads");
   r.expect(p.dim >= 1 && p.valueDim >= 1 && p.dim <= kMaxHead && p.valueDim <= kMaxHead,
-           "heads of " + llvm::Twine(p.dim) + " and " + llvm::Twine(p.valueDim) + " columns; attention on GPUs takes 1 to " + llvm::Twine(kMaxHead));
+           "heads of " + llvm::Twine(p.dim) + " and " + llvm::Twine(p.valueDim) + " columns; attention kernels of GPUs take 1 to " + llvm::Twine(kMaxHead) +
+               "; export with program.run_decompositions(), which makes products and a softmax of it, or compile for the host");
   r.expect(p.queries < int64_t(1) << 30 && p.keys < int64_t(1) << 30, "more than 2^30 tokens");
   return p;
 }

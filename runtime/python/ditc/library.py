@@ -18,7 +18,8 @@ SONAME = "libditrt.so.0"
 class Library:
     """The functions of ditc.h as methods without the prefix: ``library.run(...)`` is ``ditc_run``.
 
-    Those that return a ditc_status return nothing here and raise Error when it is not DITC_OK.
+    Those that return a ditc_status return nothing here and raise Error when it is not DITC_OK. ``repeat`` and
+    ``repeat_on`` are ``run`` and ``run_on`` for arguments that are ctypes objects already, which nothing converts.
     """
 
     def __init__(self, handle: ctypes.CDLL, path: str):
@@ -34,6 +35,9 @@ class Library:
             function.argtypes = arguments
             function.restype = ctypes.c_int if result is abi.Status else result
             setattr(self, name[len("ditc_") :], self._checked(function) if result is abi.Status else function)
+
+        self.repeat = self._checked(handle["ditc_run"])
+        self.repeat_on = self._checked(handle["ditc_run_on"])
 
     def _checked(self, function: Any) -> Any:
         def call(*arguments: Any) -> None:

@@ -16,6 +16,8 @@ class GpuFramework:
     def __init__(self, kind: str, index: int):
         self.kind, self.index = kind, index
         self.module = sys.modules[kind]
+        self._raw_stream = getattr(self.module._C, "_cuda_getCurrentRawStream", None) if kind == "torch" else None
+        self._last_stream: tuple[int, Any] = (-1, None)
 
     def scope(self, stream: int | None) -> contextlib.AbstractContextManager[Any]:
         """Makes the CUDA stream at this address the current one; None leaves the caller's."""
@@ -27,6 +29,8 @@ class GpuFramework:
 
     def current_stream(self) -> int:
         """Address of the current stream; 0 is the default stream."""
+        if self._raw_stream is not None:
+            return self._raw_stream(self.index)
         if self.kind == "torch":
             return self.module.cuda.current_stream(self.index).cuda_stream
         return self.module.cuda.get_current_stream().ptr
@@ -48,10 +52,17 @@ class GpuFramework:
         cupy has no such call: there, memory must come from the current stream, as everywhere in cupy.
         """
         if self.kind == "torch":
+            tensors = [value for value in values if isinstance(value, self.module.Tensor)]
+            self.record_all(self.current_stream(), tensors)
+
+    def record_all(self, current: int, tensors: Iterable[Any]) -> None:
+        """The same for tensors of torch; ``current`` is the address of the current stream, whose object is costly to make."""
+        address, stream = self._last_stream
+        if current != address:
             stream = self.module.cuda.current_stream(self.index)
-            for value in values:
-                if isinstance(value, self.module.Tensor):
-                    value.record_stream(stream)
+            self._last_stream = (current, stream)
+        for tensor in tensors:
+            tensor.record_stream(stream)
 
 
 def densify(value: Any) -> Any:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Callable, Sequence
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -34,6 +34,15 @@ def unflatten(leaves: Mapping[str, Any]) -> Any:
             node = node.setdefault(part, {})
         node[last] = value
     return _tuples(tree["output"] if set(tree) == {"output"} else tree)
+
+
+def assembler(names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+    """A function from the values of these names, in order, to what `unflatten` makes of them."""
+    if list(names) == ["output"]:
+        return lambda values: values[0]
+    if list(names) == [f"output.{i}" for i in range(len(names))]:
+        return tuple
+    return lambda values: unflatten(dict(zip(names, values)))
 
 
 def _tuples(node: Any) -> Any:

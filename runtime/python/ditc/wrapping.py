@@ -10,9 +10,10 @@ import typing
 import warnings
 from typing import Any, Callable, Mapping
 
-from .context import PLAIN
+from .context import MISSED
 from .errors import USAGE, Error
 from .model import Model, load
+from .prepared import PLAIN
 from .structure import flatten
 from .tensors import view
 
@@ -43,6 +44,18 @@ def find_output_type(module: Any) -> type | None:
     return None
 
 
+def _plain_parameters(signature: inspect.Signature) -> tuple[list[str], frozenset[str], frozenset[str]]:
+    """Names that may be given by position, by name, and must be given; none at all when binding takes more."""
+    parameters = signature.parameters.values()
+    if not all(held.kind in (held.POSITIONAL_OR_KEYWORD, held.KEYWORD_ONLY) for held in parameters):
+        return [], frozenset(), frozenset()
+    return (
+        [held.name for held in parameters if held.kind is held.POSITIONAL_OR_KEYWORD],
+        frozenset(signature.parameters),
+        frozenset(held.name for held in parameters if held.default is held.empty),
+    )
+
+
 class Wrapped:
     """What ditc.wrap returns. Attributes that it has not (``config``, ``dtype``, ``device``) are the module's.
 
@@ -62,29 +75,29 @@ class Wrapped:
         self.fallbacks = 0
         self.last_fallback: str | None = None
         self._signature = inspect.signature(module.forward)
-        self._inputs = {*model.inputs, *model.constants, *model._package.pinned}
+        self._positional, self._named, self._required = _plain_parameters(self._signature)
+        self._return_dict = self._default("return_dict")
+        self._inputs = frozenset({*model.inputs, *model.constants, *model._package.pinned})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Arguments of the module's forward. Raises ditc.Error when the package cannot take them, by policy."""
         self.calls += 1
         arguments = self._bind(args, kwargs)
-        wants_dict = arguments.pop("return_dict", self._default("return_dict"))
+        wants_dict = arguments.pop("return_dict", self._return_dict)
         inputs, reason = self._inputs_of(arguments)
         if reason is None:
-            try:
-                result = self.model.run(inputs)
-            except Error as error:
-                if not self.model._package.pinned & inputs.keys():
-                    raise
-                reason = str(error)  # most likely: another value than the one that is compiled in
-            else:
+            result, reason = self._run(inputs)
+            if reason is None:
                 return self._as_module_returns(result, wants_dict)
         return self._fall_back(reason, args, kwargs)
 
     forward = __call__
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments by name; those of ``**kwargs`` among them."""
+        """Arguments by name; those of ``**kwargs`` among them. Raises TypeError as the call of forward would."""
+        merged = dict(zip(self._positional, args), **kwargs) if len(args) <= len(self._positional) else {}
+        if len(merged) == len(args) + len(kwargs) and self._required <= merged.keys() <= self._named:
+            return merged
         bound = self._signature.bind(*args, **kwargs)
         arguments: dict[str, Any] = {}
         for name, value in bound.arguments.items():
@@ -102,6 +115,9 @@ class Wrapped:
         """What the package is called with, and why it cannot be called, if so."""
         inputs: dict[str, Any] = {}
         for name, value in arguments.items():
+            if name in self._inputs and not isinstance(value, (dict, list, tuple, Mapping)):
+                inputs[name] = value
+                continue
             leaves = flatten({name: value})
             known = self._inputs & leaves.keys()
             if not known and (name in self.ignore or not leaves or self._is_default(name, value)):
@@ -116,7 +132,7 @@ class Wrapped:
         return value is None or (isinstance(value, (bool, int, float, str)) and value == self._default(name))
 
     def _tensors_of(self, inputs: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
-        """Checks and drops the fixed arguments among ``inputs``, and looks for a bucket."""
+        """Checks and drops the fixed arguments among ``inputs``."""
         tensors = {}
         for name, value in inputs.items():
             if not isinstance(value, PLAIN):
@@ -128,11 +144,28 @@ class Wrapped:
                     inputs,
                     f"argument '{name}' is {value!r}, the package was compiled with {self.model.constants[name]!r}",
                 )
+        return tensors, None
+
+    def _run(self, inputs: dict[str, Any]) -> tuple[Any, str | None]:
+        """The package's results, or why it cannot be called."""
+        result = self.model._context().repeat(inputs, exact=self.policy != "nearest")
+        if result is not MISSED:
+            return result, None
+        reason = self._misfit(inputs)
+        if reason is not None:
+            return None, reason
+        try:
+            return self.model.run(inputs), None
+        except Error as error:
+            if not self.model._package.pinned & inputs.keys():
+                raise
+            return None, str(error)  # most likely: another value than the one that is compiled in
+
+    def _misfit(self, tensors: Mapping[str, Any]) -> str | None:
+        """Why no bucket takes the tensors by the policy."""
         if self.policy == "nearest":
-            return tensors, None
-        return tensors, self.model._package.misfit(
-            {name: view(value, f"input '{name}'") for name, value in tensors.items()}
-        )
+            return None
+        return self.model._package.misfit({name: view(value, f"input '{name}'") for name, value in tensors.items()})
 
     def _fall_back(self, reason: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         text = f"'{self.model.path}' cannot take this call: {reason}"
