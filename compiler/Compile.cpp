@@ -170,10 +170,23 @@ private:
       return;
     tuning = shippedTuning();
     for (const std::string &path : options.tuning) {
-      std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-      tuningKey += hashHex(file->bytes()) + "\n";
-      tuning.overrideBy(tuning::Database::parse(std::string_view(reinterpret_cast<const char *>(file->bytes().data()), file->bytes().size()), path));
+      tuningKey += hashHex(MappedFile::open(path)->bytes()) + "\n";
+      tuning.overrideBy(tuning::Database::open(path));
     }
+    tuningGpu = findTuningGpu();
+  }
+
+  /// The whole name of the GPU that the user named; empty when none is.
+  std::string findTuningGpu() const {
+    if (options.tuningGpu.empty())
+      return "";
+    std::set<std::string> named = tuning.gpusNamed(options.tuningGpu), all = tuning.gpusNamed("");
+    if (named.size() == 1)
+      return *named.begin();
+    if (all.empty())
+      fail("--tuning-gpu '{}': nothing has been measured; measure a bundle of --tuning-bundle there, and give the result with --tuning", options.tuningGpu);
+    fail("--tuning-gpu '{}': {}; there are measurements of {}", options.tuningGpu, named.empty() ? "no GPU that was measured is called so" : "several GPUs are called so",
+         fmt::join(named.empty() ? all : named, ", "));
   }
 
   //===-- Compile ---------------------------------------------------------------------------------===//
@@ -359,7 +372,7 @@ private:
 
   /// With the persistent cache, unless that is off.
   CudaOptions cudaOptions(std::optional<Cache> &cache) const {
-    CudaOptions cuda{.load = {}, .store = {}, .progress = [this](size_t done, size_t total) { progress.part(done, total); }, .tuning = &tuning, .tuningGpu = options.tuningGpu};
+    CudaOptions cuda{.load = {}, .store = {}, .progress = [this](size_t done, size_t total) { progress.part(done, total); }, .tuning = &tuning, .tuningGpu = tuningGpu};
     if (options.useCache) {
       cache.emplace();
       cuda.load = [&](const std::string &key) { return cache->load(key); };
@@ -414,6 +427,7 @@ private:
     const std::string &target = options.targets.front();
     OwningOpRef<ModuleOp> kernels = ModuleOp::create(UnknownLoc::get(&context));
     std::map<std::string, uint32_t> launches;
+    std::map<DType, size_t> libraryProducts;
     for (const Model &model : models)
       for (const Bucket &bucket : model.buckets) {
         OwningOpRef<ModuleOp> module = planBucket(*compileBucket(model, bucket), bucket, target);
@@ -421,10 +435,26 @@ private:
         for (const PlanOp &op : plan.step)
           if (const auto *launch = std::get_if<LaunchOp>(&op.body))
             ++launches[plan.kernels[launch->kernel]];
+          else if (const auto *product = std::get_if<GemmOp>(&op.body))
+            ++libraryProducts[product->dtype];
         takeKernels(*module, *kernels);
       }
+    needTiledKernels(*kernels, libraryProducts, target);
     compileCandidates(*kernels, launches, target);
     progress.done();
+  }
+
+  /// A bundle without kernels is of no use. `libraryProducts`: how many products cuBLASLt computes, by type.
+  static void needTiledKernels(ModuleOp kernels, const std::map<DType, size_t> &libraryProducts, const std::string &target) {
+    if (llvm::any_of(kernels.getOps<plan::KernelOp>(), [](plan::KernelOp kernel) { return kernel.getFamily() == "gemm"; }))
+      return;
+    std::vector<std::string> counts;
+    for (const auto &[dtype, count] : libraryProducts)
+      counts.push_back(fmt::format("{} of {}", count, nameOf(dtype)));
+    bool hasHalf = libraryProducts.contains(DType::bf16) || libraryProducts.contains(DType::f16);
+    std::string why = counts.empty() ? "the model has no large products of matrices" : fmt::format("cuBLASLt computes all large products ({})", fmt::join(counts, ", "));
+    std::string advice = counts.empty() || hasHalf ? "compile without --tuning-bundle" : "kernels with tiles take bf16 and f16: export the model in bf16, or compile without --tuning-bundle";
+    fail("--tuning-bundle: there is nothing to measure, no kernel for {} has tiles to choose: {}; {}", target, why, advice);
   }
 
   void compileCandidates(ModuleOp kernels, const std::map<std::string, uint32_t> &launches, const std::string &target) {
@@ -496,6 +526,7 @@ private:
   PaddingClaims paddingClaims;
   std::vector<std::map<std::string, PaddingProof>> paddingProofs; ///< by bucket
   tuning::Database tuning; ///< measured tiles
+  std::string tuningGpu;   ///< whose are used; empty: the latest
   std::string tuningKey;   ///< hashes of the user's databases in the order given, which their choice depends on
   CompileResult result;
 };

@@ -3,12 +3,14 @@
 // GroupKernels: decides which operations one launch computes. Every product, attention, norm and map starts
 // as a kernel of its own; kernels then grow as far as the catalogue's templates say yes:
 //
-//   1. products of one input join side by side (Q, K, V; gate and up; modulations of all blocks),
+//   1. products of one input join side by side (Q, K, V; gate and up; modulations of all blocks), unless the template
+//      finds that it holds more memory than the time is worth (K and V of a text, for all blocks),
 //   2. what feeds a kernel joins it (concats as ranges, head layouts, the SiLU before modulations); what others read
 //      as well is computed again where the template's cost model says that this is cheaper than to load it,
 //   3. what reads a kernel joins its epilogue (bias, activation, gates, residual, QK-norm, RoPE),
 //   4. chains of norms and maps become one pass over the rows,
-//   5. kernels of two streams with the same code (image and text tokens) become one launch,
+//   5. kernels of two streams with the same code (image and text tokens) become one launch, unless one of them is the same
+//      in every step,
 //   6. a concat whose parts are kernels' results is a matter of where they are written.
 //
 // Every refusal is a remark with its reason and operand.
@@ -41,6 +43,7 @@
 
 #include "dialects/Locations.h"
 #include "passes/ClusterGraph.h"
+#include "passes/MarkInvariant.h"
 
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/MapVector.h"
@@ -62,7 +65,8 @@ constexpr size_t kPartnersTried = 4;
 
 class Grouping {
 public:
-  Grouping(func::FuncOp function, const Catalogue &catalogue) : functionName(function.getName()), graph(function.getBody().front(), catalogue) {}
+  Grouping(func::FuncOp function, const Catalogue &catalogue)
+      : functionName(function.getName()), invariant(stepInvariantValues(function)), graph(function.getBody().front(), catalogue) {}
 
   LogicalResult run() {
     joinProductsOfOneInput();
@@ -96,15 +100,77 @@ private:
 
   //===-- Side by side ----------------------------------------------------------------------------===//
 
+  Value inputOf(Id id) const { return graph.cluster(id).anchors.front()->getOperand(0); }
+
   void joinProductsOfOneInput() {
     for (StringRef family : {"gemv", "gemm"}) {
       llvm::MapVector<Value, SmallVector<Id>> byInput;
-      forEach(family, [&](Id id) { byInput[graph.cluster(id).anchors.front()->getOperand(0)].push_back(id); });
+      forEach(family, [&](Id id) { byInput[inputOf(id)].push_back(id); });
       for (auto &[input, ids] : byInput)
-        for (Id id : ArrayRef(ids).drop_front())
-          if (graph.cluster(id).kernel->acceptsTogether(graph.cluster(ids.front()), graph.cluster(id)))
-            tryMerge(ids.front(), id);
+        joinColumns(ids);
     }
+  }
+
+  /// Products that are needed at the same time (Q, K and V of a block) are joined first, then what results with that of
+  /// later blocks.
+  void joinColumns(ArrayRef<Id> ids) {
+    SmallVector<Id> together;
+    for (Id id : ids)
+      if (together.empty() || keptBytes(together.back(), id) > 0 || !joinAsColumns(together.back(), id, 0))
+        together.push_back(id);
+    Id into = together.front();
+    for (Id id : ArrayRef(together).drop_front()) {
+      int64_t kept = keptBytes(into, id);
+      if (joinAsColumns(into, id, kept))
+        continue;
+      if (Verdict verdict = graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept); !verdict)
+        strangers.push_back({into, id, verdict});
+      into = id;
+    }
+  }
+
+  bool joinAsColumns(Id into, Id id, int64_t kept) {
+    return graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept) && tryMerge(into, id);
+  }
+
+  /// Bytes of the results of `id` that would be there while nothing of `into` is wanted any more: all, when `into` has
+  /// been read to the end where `id` stands in the program.
+  int64_t keptBytes(Id into, Id id) const {
+    ArrayRef<Operation *> products = graph.cluster(id).anchors;
+    int position = graph.positionOf(products.front());
+    if (llvm::any_of(graph.cluster(into).anchors, [&](Operation *product) { return isReadBehind(product, position); }))
+      return 0;
+    int64_t bytes = 0;
+    for (Operation *product : products)
+      bytes += dit::tensorBytes(cast<RankedTensorType>(product->getResult(0).getType()));
+    return bytes;
+  }
+
+  /// Is the product, or what stands for it after views, norms and maps with what was there before, read behind `position`?
+  bool isReadBehind(Operation *product, int position) const {
+    llvm::SmallPtrSet<Operation *, 16> carriers{product};
+    std::map<int, Operation *> pending{{graph.positionOf(product), product}};
+    while (!pending.empty()) {
+      Operation *op = pending.begin()->second;
+      pending.erase(pending.begin());
+      for (Operation *reader : op->getUsers()) {
+        if (graph.positionOf(reader) > position)
+          return true;
+        bool carries = (dit::isViewOp(reader) || isa<dit::MapOp, dit::NormOp, dit::ConcatOp>(reader)) && llvm::all_of(reader->getOperands(), [&](Value operand) {
+          return carriers.contains(operand.getDefiningOp()) || isThereBefore(operand, product);
+        });
+        if (carries && carriers.insert(reader).second)
+          pending[graph.positionOf(reader)] = reader;
+      }
+    }
+    return false;
+  }
+
+  /// Inputs, weights and constants always are.
+  bool isThereBefore(Value value, Operation *op) const {
+    Operation *def = value.getDefiningOp();
+    bool isLeaf = !def || graph.clusterOf(def) == ClusterGraph::kNone;
+    return isLeaf || graph.positionOf(def) < graph.positionOf(op) || (dit::isViewOp(def) && isThereBefore(def->getOperand(0), op));
   }
 
   /// Family, shapes of weights, and the operations in order: what two streams of one block have in common.
@@ -123,6 +189,18 @@ private:
     return text;
   }
 
+  /// Products of one input, which have been looked at.
+  bool areColumns(Id a, Id b) const {
+    return isa<dit::MatmulOp>(graph.cluster(a).anchors.front()) && isa<dit::MatmulOp>(graph.cluster(b).anchors.front()) && inputOf(a) == inputOf(b);
+  }
+
+  /// What is once per generation (the projection of a text) does not join what is of every step.
+  Verdict acceptsStreams(Id a, Id b) const {
+    Verdict verdict = graph.cluster(a).kernel->acceptsTogether(graph.cluster(a), graph.cluster(b));
+    Value first = graph.cluster(a).anchors.front()->getResult(0), second = graph.cluster(b).anchors.front()->getResult(0);
+    return verdict && invariant.contains(first) != invariant.contains(second) ? Verdict{Reason::DifferentInput, second} : verdict;
+  }
+
   void joinStreams(StringRef family) {
     std::map<std::string, SmallVector<Id>> groups;
     forEach(family, [&](Id id) { groups[signature(id)].push_back(id); });
@@ -130,10 +208,10 @@ private:
       for (size_t i = 0; i < ids.size(); ++i) {
         size_t tried = 0;
         for (size_t j = i + 1; j < ids.size() && tried < kPartnersTried; ++j) {
-          if (graph.cluster(ids[i]).ops.empty() || graph.cluster(ids[j]).ops.empty())
+          if (graph.cluster(ids[i]).ops.empty() || graph.cluster(ids[j]).ops.empty() || areColumns(ids[i], ids[j]))
             continue;
           ++tried;
-          Verdict verdict = graph.cluster(ids[i]).kernel->acceptsTogether(graph.cluster(ids[i]), graph.cluster(ids[j]));
+          Verdict verdict = acceptsStreams(ids[i], ids[j]);
           if (graph.dependent(ids[i], ids[j]))
             continue;
           if (!verdict) {
@@ -363,6 +441,7 @@ private:
   };
 
   StringRef functionName;
+  llvm::DenseSet<Value> invariant; ///< what is the same in every step
   ClusterGraph graph;
   SmallVector<Strangers> strangers;
 };

@@ -33,6 +33,8 @@
 //     }
 //     return %y : tensor<4xf32>
 //   }
+#include "passes/MarkInvariant.h"
+
 #include "passes/Passes.h"
 
 using namespace mlir;
@@ -41,24 +43,25 @@ namespace ditc {
 #define GEN_PASS_DEF_MARKINVARIANT
 #include "passes/Passes.h.inc"
 
+llvm::DenseSet<Value> stepInvariantValues(func::FuncOp function) {
+  llvm::DenseSet<Value> invariant;
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), "dit.invariant"))
+      invariant.insert(argument);
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (llvm::all_of(op.getOperands(), [&](Value operand) { return invariant.contains(operand); }))
+      invariant.insert(op.result_begin(), op.result_end());
+  return invariant;
+}
+
 namespace {
 
 class MarkInvariant : public impl::MarkInvariantBase<MarkInvariant> {
   void runOnOperation() override {
-    func::FuncOp function = getOperation();
-    llvm::DenseSet<Value> invariant;
-    for (BlockArgument argument : function.getArguments())
-      if (function.getArgAttr(argument.getArgNumber(), "dit.invariant"))
-        invariant.insert(argument);
-    auto mark = UnitAttr::get(&getContext());
-    for (Operation &op : function.getBody().front().without_terminator()) {
-      bool isLeaf = isa<dit::ConstantOp, dit::WeightOp>(op);
-      if (!llvm::all_of(op.getOperands(), [&](Value operand) { return invariant.contains(operand); }))
-        continue;
-      invariant.insert(op.result_begin(), op.result_end());
-      if (!isLeaf)
-        op.setAttr("step_invariant", mark);
-    }
+    llvm::DenseSet<Value> invariant = stepInvariantValues(getOperation());
+    for (Operation &op : getOperation().getBody().front().without_terminator())
+      if (!isa<dit::ConstantOp, dit::WeightOp>(op) && op.getNumResults() > 0 && invariant.contains(op.getResult(0)))
+        op.setAttr("step_invariant", UnitAttr::get(&getContext()));
   }
 };
 

@@ -2,8 +2,9 @@
 //
 // PlanMemory: gives every arena buffer an offset such that buffers that live at the same time do not
 // overlap. Buffers are placed from large to small at the lowest offset that is free during their lifetime,
-// which comes close to the peak of live bytes. Prepared buffers live for ever and follow each other. Zeroed
-// buffers all lie at the start: operations follow each other, and each leaves zeros behind.
+// which comes close to the peak of live bytes. Prepared buffers live for ever, but for those that only the
+// preparation reads. Zeroed buffers all lie at the start: operations follow each other, and each leaves zeros
+// behind.
 //
 // Before:
 //   plan.program @b inputs ["x"] outputs ["y"] {
@@ -28,6 +29,8 @@
 //     }
 //   }
 #include "passes/Passes.h"
+
+#include <limits>
 
 using namespace mlir;
 
@@ -62,42 +65,47 @@ class PlanMemory : public impl::PlanMemoryBase<PlanMemory> {
 
   static void planProgram(plan::ProgramOp program) {
     Builder b(program.getContext());
-    int64_t prepared = 0;
+    program.setArenaBytesAttr(b.getI64IntegerAttr(placeAll(program, plan::Space::Arena)));
+    program.setPreparedBytesAttr(b.getI64IntegerAttr(placeAll(program, plan::Space::Prepared)));
     for (plan::BufferOp buffer : program.getBody().getOps<plan::BufferOp>())
-      if (buffer.getSpace() == plan::Space::Prepared) {
-        buffer.setOffset(prepared);
-        prepared += bufferBytes(buffer);
-      } else if (buffer.getSpace() == plan::Space::Zeroed) {
+      if (buffer.getSpace() == plan::Space::Zeroed)
         buffer.setOffset(0);
-      }
-    SmallVector<Lifetime> lifetimes = findLifetimes(program);
-    program.setArenaBytesAttr(b.getI64IntegerAttr(place(lifetimes)));
-    program.setPreparedBytesAttr(b.getI64IntegerAttr(prepared));
-    for (Lifetime &lifetime : lifetimes)
-      lifetime.buffer.setOffset(lifetime.offset);
   }
 
-  static SmallVector<Lifetime> findLifetimes(plan::ProgramOp program) {
+  /// The size of the space.
+  static int64_t placeAll(plan::ProgramOp program, plan::Space space) {
+    SmallVector<Lifetime> lifetimes = findLifetimes(program, space);
+    int64_t bytes = place(lifetimes);
+    for (Lifetime &lifetime : lifetimes)
+      lifetime.buffer.setOffset(lifetime.offset);
+    return bytes;
+  }
+
+  static SmallVector<Lifetime> findLifetimes(plan::ProgramOp program, plan::Space space) {
     SmallVector<Lifetime> lifetimes;
     llvm::DenseMap<Operation *, size_t> index;
     int64_t position = 0;
-    auto visit = [&](Operation &op) {
+    auto visit = [&](Operation &op, bool inStep) {
       for (Value operand : op.getOperands()) {
         plan::BufferOp buffer = plan::rootBuffer(operand);
-        if (buffer.getSpace() != plan::Space::Arena)
+        if (buffer.getSpace() != space)
           continue;
         auto [entry, isNew] = index.try_emplace(buffer, lifetimes.size());
         if (isNew)
           lifetimes.push_back({buffer, bufferBytes(buffer), position, position});
-        lifetimes[entry->second].last = position;
+        bool isForEver = inStep && space == plan::Space::Prepared; // steps are repeated, the preparation is not
+        lifetimes[entry->second].last = isForEver ? std::numeric_limits<int64_t>::max() : position;
       }
       ++position;
     };
+    for (plan::PrepareOp prepare : program.getBody().getOps<plan::PrepareOp>())
+      for (Operation &op : prepare.getBody().front())
+        visit(op, false);
     for (plan::StepOp step : program.getBody().getOps<plan::StepOp>())
       for (Operation &op : step.getBody().front())
-        visit(op);
-    for (plan::BufferOp buffer : llvm::make_early_inc_range(program.getBody().getOps<plan::BufferOp>()))
-      if (buffer.getSpace() == plan::Space::Arena && !index.contains(buffer))
+        visit(op, true);
+    for (plan::BufferOp buffer : program.getBody().getOps<plan::BufferOp>())
+      if (buffer.getSpace() == space && !index.contains(buffer))
         lifetimes.push_back({buffer, 0, -1, -1}); // never touched: any place will do
     return lifetimes;
   }

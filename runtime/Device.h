@@ -55,8 +55,8 @@ enum class OpList { Prepare, Step };
 class Executable {
 public:
   virtual ~Executable() = default;
-  /// Memory that the ops need beside what the plan says, 256-byte aligned.
-  virtual uint64_t scratchBytes() const = 0;
+  /// Memory that the ops of a list need beside what the plan says, 256-byte aligned.
+  virtual uint64_t scratchBytes(OpList list) const = 0;
 };
 
 /// Where one context's work goes, in order; used by one thread at a time. Work is done when wait() returns,
@@ -70,7 +70,7 @@ public:
   virtual void download(std::span<uint8_t> target, const char *source) = 0;
   virtual void copy(char *target, const char *source, uint64_t bytes) = 0;
   virtual void fill(char *target, uint8_t value, uint64_t bytes) = 0;
-  /// Some ops of a list, one by one. `scratch` has the executable's scratchBytes().
+  /// Some ops of a list, one by one. `scratch` has the executable's scratchBytes(list).
   virtual void run(const Executable &executable, OpList list, size_t begin, size_t end, const Addresses &addresses,
                    char *scratch) = 0;
   /// All step ops, in the way that is fastest to repeat.

@@ -39,7 +39,7 @@ public:
     }
   }
 
-  uint64_t scratchBytes() const override { return 0; }
+  uint64_t scratchBytes(OpList) const override { return 0; }
   const std::vector<PlanOp> &opsOf(OpList list) const { return list == OpList::Prepare ? prepare : step; }
 
   /// `args` is scratch that is kept between ops, so that a run allocates once.

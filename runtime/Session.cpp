@@ -17,10 +17,6 @@ constexpr size_t kNamesInMessage = 20;
 constexpr uint64_t kPortionBytes = 256ull << 20;
 constexpr uint64_t kScratchAlignment = 256;
 
-bool usesProducts(const std::vector<PlanOp> &ops) {
-  return std::any_of(ops.begin(), ops.end(), [](const PlanOp &op) { return std::holds_alternative<GemmOp>(op.body); });
-}
-
 /// Weights that the preparation of some bucket reads and no run does.
 std::set<std::string> preparedOnly(const PlanMap &plans) {
   std::set<std::string> prepare, step;
@@ -42,7 +38,7 @@ uint64_t BoundBucket::libraryScratchOffset() const {
 }
 
 uint64_t BoundBucket::scratchBytes() const {
-  uint64_t library = usesProducts(plan->step) ? executable->scratchBytes() : 0;
+  uint64_t library = executable->scratchBytes(OpList::Step);
   return library > 0 ? libraryScratchOffset() + library : plan->arenaBytes;
 }
 
@@ -195,8 +191,7 @@ void Session::checkRoom(const std::string &name, const Bucket &bucket) {
   BoundBucket sizes;
   sizes.plan = &plan;
   sizes.executable = bucket.executable.get();
-  uint64_t products = usesProducts(plan.prepare) ? bucket.executable->scratchBytes() : 0;
-  uint64_t preparing = isMade ? 0 : passing + prepareScratch + products;
+  uint64_t preparing = isMade ? 0 : passing + prepareScratch + bucket.executable->scratchBytes(OpList::Prepare);
   const MemoryNeed needs[] = {{"weights", resident},
                               {"prepared weights", isMade ? 0 : plan.preparedBytes},
                               {"scratch of a context or of the preparation",
@@ -213,17 +208,17 @@ void Session::runPrepare(const BoundBucket &bound, const std::string &bucket) {
     forEachPointer(plan.prepare[i], [&](const PlanPointer &pointer) { lastUse[pointer.buffer] = i; });
   Addresses addresses = bound.addresses;
   MemoryRef scratch;
-  uint64_t products = usesProducts(plan.prepare) ? bound.executable->scratchBytes() : 0;
+  uint64_t library = bound.executable->scratchBytes(OpList::Prepare);
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     if (plan.buffers[i].space != Space::Arena || !used[i])
       continue;
     if (!scratch)
-      scratch = kernelDevice->allocate(bound.libraryScratchOffset() + products,
+      scratch = kernelDevice->allocate(bound.libraryScratchOffset() + library,
                                        fmt::format("the preparation of '{}'", bucket));
     addresses[i] = scratch->data() + plan.buffers[i].offset;
   }
-  if (!scratch && products > 0)
-    scratch = kernelDevice->allocate(bound.libraryScratchOffset() + products,
+  if (!scratch && library > 0)
+    scratch = kernelDevice->allocate(bound.libraryScratchOffset() + library,
                                      fmt::format("the preparation of '{}'", bucket));
   char *workspace = scratch ? scratch->data() + bound.libraryScratchOffset() : nullptr;
   std::map<uint32_t, MemoryRef> passing;

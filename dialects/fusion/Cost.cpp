@@ -144,6 +144,11 @@ bool recomputePays(const Work &reader, const Work &producer, double repeats, uns
   return rooflineSeconds(fused, gpu) <= apart;
 }
 
+bool isWorthHolding(double savedMicroseconds, int64_t bytes) {
+  constexpr double kMicrosecondsPerMegabyte = 4;
+  return savedMicroseconds * 1e6 >= kMicrosecondsPerMegabyte * static_cast<double>(bytes);
+}
+
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu) {
   constexpr std::array<std::string_view, 3> names{"memory", "matrix", "scalar"};
   auto times = floors(work, gpu);

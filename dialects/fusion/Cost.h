@@ -54,6 +54,11 @@ inline constexpr double kLaunchSeconds = 2e-6;
 /// `others` kernels read the result as well: of them every one has to win its share of the producer's own time.
 bool recomputePays(const Work &reader, const Work &producer, double repeats, unsigned others, const GpuPeaks &gpu);
 
+/// Is time saved in every step worth memory that is held all the time? 4 us a megabyte. K and V of a text for two blocks in
+/// one launch are where they leave most of the GPU idle alone (77 rows by 2560 columns: 20 us a megabyte) and are not where
+/// they fill half of it (600 x 2304: 1.3 us); all of 28 blocks, copied into one weight, would save 0.5 us for each.
+bool isWorthHolding(double savedMicroseconds, int64_t bytes);
+
 /// "memory", "matrix" or "scalar": which floor that is.
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu);
 

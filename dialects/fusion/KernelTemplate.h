@@ -45,6 +45,12 @@ public:
   }
   /// May two kernels of this template, neither of which needs the other, be one launch?
   virtual Verdict acceptsTogether(const Cluster &a, const Cluster &b) const = 0;
+  /// The same of two kernels that read one input, so that `b` would be columns of `a`. Of its results `keptBytes` would
+  /// be made earlier than now, and kept until something reads them.
+  virtual Verdict acceptsAsColumns(const Cluster &a, const Cluster &b, int64_t keptBytes) const {
+    (void)keptBytes;
+    return acceptsTogether(a, b);
+  }
 };
 
 /// The templates of a target, in order of preference.

@@ -12,7 +12,7 @@ struct Entry {
   std::string_view name, text;
 };
 
-constexpr std::array<Entry, 13> kEntries{{
+constexpr std::array<Entry, 14> kEntries{{
     {Reason::Accepted, "accepted", "shares the kernel"},
     {Reason::WouldCycle, "would_cycle", "the fused kernel would have to wait for its own result"},
     {Reason::RowStatistics, "row_statistics", "it needs statistics over a whole row, of which a tile of the product holds only a part"},
@@ -24,6 +24,7 @@ constexpr std::array<Entry, 13> kEntries{{
     {Reason::NoSlot, "no_slot", "the template has no slot where it could go"},
     {Reason::NeedsWholeInput, "needs_whole_input", "it reads all of a value that the kernel computes piece by piece"},
     {Reason::RecomputeTooDear, "recompute_too_dear", "it would be computed again for every repetition of its value"},
+    {Reason::JoinTooDear, "join_too_dear", "one launch would save too little time for the memory of joined weights, or of results that are kept for later blocks"},
     {Reason::DifferentInput, "different_input", "the products read different inputs"},
     {Reason::AlreadyFused, "already_fused", "it already shares a kernel with another producer"},
 }};

@@ -25,6 +25,7 @@ enum class Reason {
   NoSlot,             ///< the template has no slot where this could go
   NeedsWholeInput,    ///< reads all of a value that the kernel computes piece by piece
   RecomputeTooDear,   ///< would be computed again for every repetition
+  JoinTooDear,        ///< fills the GPU alone, and joining costs more memory than time is worth
   DifferentInput,     ///< the products read different inputs
   AlreadyFused,       ///< shares a kernel with another producer, and a kernel has one tile
 };

@@ -27,6 +27,12 @@ public:
   /// May all of `fusion` be one launch? Its family says by which kernel.
   virtual Verdict takes(dit::FusionOp fusion) const = 0;
 
+  /// Should a gemm fusion that it takes, of products with nothing behind them, be a launch and not a call of the library?
+  virtual bool prefersToLibrary(dit::FusionOp fusion) const;
+
+  /// Is one call of the library for `count` products of one input worth a copy of their weights?
+  virtual bool joiningPays(size_t count, int64_t weightBytes) const;
+
   /// Does the launch take its arguments, results last, as they lie? It does when they are dense.
   virtual bool takesLayouts(dit::FusionOp fusion, mlir::ArrayRef<mlir::MemRefType> types) const;
 
@@ -34,6 +40,8 @@ public:
   virtual AttentionNeeds needsOf(plan::KernelOp attention) const;
 };
 
+inline bool TargetKernels::prefersToLibrary(dit::FusionOp) const { return false; }
+inline bool TargetKernels::joiningPays(size_t, int64_t) const { return true; }
 inline bool TargetKernels::takesLayouts(dit::FusionOp, mlir::ArrayRef<mlir::MemRefType>) const { return true; }
 inline AttentionNeeds TargetKernels::needsOf(plan::KernelOp) const { return {}; }
 

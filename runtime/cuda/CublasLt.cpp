@@ -110,28 +110,29 @@ DescPtr makeDesc(const CublasLt &lib, const GemmOp &op, const char *bias) {
 
 class Product {
 public:
-  Product(CublasLt &lib, const GemmOp &op, const ProductAddresses &at);
+  Product(CublasLt &lib, const GemmOp &op, const ProductAddresses &at, uint64_t scratch);
 
   GemmOp op;
   std::vector<BatchDim> loops; ///< batch dimensions that are walked here
   LayoutPtr a, b, c;
   DescPtr desc;                ///< null with a bias, whose address is part of it
   lt::Algorithm algorithm = {};
+  uint64_t workspaceBytes = 0; ///< of the algorithm
   bool biasFirst = false;      ///< the bias is written into C before, since no algorithm adds it
 
 private:
-  bool choose(CublasLt &lib, const ProductAddresses &at, const char *bias);
+  bool choose(CublasLt &lib, const ProductAddresses &at, const char *bias, uint64_t scratch);
 };
 
 /// Asks for an algorithm; false when there is none.
-bool Product::choose(CublasLt &lib, const ProductAddresses &at, const char *bias) {
+bool Product::choose(CublasLt &lib, const ProductAddresses &at, const char *bias, uint64_t scratch) {
   lt::Preference preference = nullptr;
   lib.check(lib.functions.preferenceCreate(&preference), "describing preferences");
   std::unique_ptr<lt::OpaquePreference, lt::Status (*)(lt::Preference)> guard(preference, lib.functions.preferenceDestroy);
   auto set = [&](int attribute, const auto &value) {
     lib.check(lib.functions.preferenceSetAttribute(preference, attribute, &value, sizeof value), "setting a preference");
   };
-  set(lt::kPrefWorkspaceBytes, size_t{CublasLt::kWorkspaceBytes});
+  set(lt::kPrefWorkspaceBytes, size_t{scratch});
   set(lt::kPrefReductionMask, lt::kReductionInComputeType);
   set(lt::kPrefAlignmentA, alignmentOf(at.b));
   set(lt::kPrefAlignmentB, alignmentOf(at.a));
@@ -145,12 +146,13 @@ bool Product::choose(CublasLt &lib, const ProductAddresses &at, const char *bias
   if (status != lt::kSuccess || found == 0)
     return false;
   algorithm = result.algorithm;
+  workspaceBytes = result.workspaceBytes;
   if (!bias)
     desc = std::move(wanted);
   return true;
 }
 
-Product::Product(CublasLt &lib, const GemmOp &op, const ProductAddresses &at) : op(op), loops(collapse(op)) {
+Product::Product(CublasLt &lib, const GemmOp &op, const ProductAddresses &at, uint64_t scratch) : op(op), loops(collapse(op)) {
   if (isEmpty(op) || op.k == 0)
     return; // nothing for cuBLASLt to do
   BatchDim inner;
@@ -166,9 +168,9 @@ Product::Product(CublasLt &lib, const GemmOp &op, const ProductAddresses &at) : 
   a = layout(op.a, op.m, op.k, inner.a);
   b = layout(op.b, op.k, op.n, inner.b);
   c = layout(op.c, op.m, op.n, inner.c);
-  if (choose(lib, at, at.bias))
+  if (choose(lib, at, at.bias, scratch))
     return;
-  biasFirst = at.bias && choose(lib, at, nullptr);
+  biasFirst = at.bias && choose(lib, at, nullptr, scratch);
   if (!biasFirst)
     fail("cuBLASLt ({}) has no algorithm for the product {}x{}x{} of {}; another version may have", lib.library(), op.m,
          op.n, op.k, nameOf(op.dtype));
@@ -238,8 +240,8 @@ CublasLt::~CublasLt() {
 
 //===-- products --------------------------------------------------------------------------------------===//
 
-CublasLt::Key CublasLt::keyOf(const GemmOp &op, const ProductAddresses &at) {
-  Key key{static_cast<int64_t>(op.dtype), op.m, op.n, op.k, at.bias != nullptr};
+CublasLt::Key CublasLt::keyOf(const GemmOp &op, const ProductAddresses &at, uint64_t scratch) {
+  Key key{static_cast<int64_t>(op.dtype), op.m, op.n, op.k, at.bias != nullptr, static_cast<int64_t>(scratch)};
   for (auto [operand, address] : {std::pair(&op.a, at.a), std::pair(&op.b, at.b), std::pair(&op.c, at.c)}) {
     key.insert(key.end(), {operand->rowStride, operand->transposed, alignmentOf(address)});
     key.insert(key.end(), operand->batchStrides.begin(), operand->batchStrides.end());
@@ -248,13 +250,25 @@ CublasLt::Key CublasLt::keyOf(const GemmOp &op, const ProductAddresses &at) {
   return key;
 }
 
-std::shared_ptr<const Product> CublasLt::product(const GemmOp &op, const ProductAddresses &addresses) {
+std::shared_ptr<const Product> CublasLt::find(const GemmOp &op, const ProductAddresses &addresses, uint64_t scratch) {
   std::lock_guard lock(mutex);
-  std::shared_ptr<const Product> &product = products[keyOf(op, addresses)];
+  std::shared_ptr<const Product> &product = products[keyOf(op, addresses, scratch)];
   if (!product)
-    product = std::make_shared<Product>(*this, op, addresses);
+    product = std::make_shared<Product>(*this, op, addresses, scratch);
   return product;
 }
+
+std::shared_ptr<const Product> CublasLt::product(const GemmOp &op, const ProductAddresses &addresses, uint64_t scratch) {
+  std::shared_ptr<const Product> preferred = find(op, addresses, kWorkspaceBytes);
+  return preferred->workspaceBytes <= scratch ? preferred : find(op, addresses, scratch);
+}
+
+std::shared_ptr<const Product> CublasLt::product(const GemmOp &op) {
+  auto at = [](const PlanPointer &pointer) { return reinterpret_cast<char *>(uintptr_t{256} + pointer.offset); }; // never read
+  return product(op, {at(op.a.at), at(op.b.at), at(op.c.at), op.bias ? at(*op.bias) : nullptr});
+}
+
+uint64_t CublasLt::workspaceBytes(const Product &product) { return product.workspaceBytes; }
 
 namespace {
 
@@ -313,7 +327,7 @@ void CublasLt::run(const Product &product, const ProductAddresses &at, char *wor
     char *target = at.c + c * unit;
     check(functions.matmul(handle, desc, alpha, at.b + b * unit, product.b.get(), at.a + a * unit, product.a.get(),
                            product.biasFirst ? alpha : none, target, product.c.get(), target, product.c.get(),
-                           &product.algorithm, workspace, kWorkspaceBytes, stream),
+                           &product.algorithm, workspace, product.workspaceBytes, stream),
           "a matrix product");
   });
 }

@@ -26,7 +26,7 @@ class Product;
 
 class CublasLt {
 public:
-  /// Scratch that products may use, 256-byte aligned.
+  /// The most scratch that an algorithm may ask for.
   static constexpr uint64_t kWorkspaceBytes = 32ull << 20;
 
   /// Loads the library that DITC_CUBLASLT names, else the toolkit's or a wheel's. The device's context must be current.
@@ -36,8 +36,13 @@ public:
 
   /// The file that was loaded, for reports.
   const std::string &library() const { return path; }
-  /// The product of op's shape for addresses with this alignment. Throws Error (Input): cuBLASLt has no algorithm.
-  std::shared_ptr<const Product> product(const GemmOp &op, const ProductAddresses &addresses);
+  /// The product of op's shape for addresses with this alignment: the algorithm that cuBLASLt prefers, or where that needs
+  /// more than `scratch` bytes, the one that it prefers among those that do not. Throws Error (Input): there is none.
+  std::shared_ptr<const Product> product(const GemmOp &op, const ProductAddresses &addresses, uint64_t scratch = kWorkspaceBytes);
+  /// The product for addresses as plans place them: buffers begin on 16 bytes.
+  std::shared_ptr<const Product> product(const GemmOp &op);
+  /// What run() needs of 256-byte aligned scratch; mostly none.
+  static uint64_t workspaceBytes(const Product &product);
   /// Queues it.
   void run(const Product &product, const ProductAddresses &addresses, char *workspace, Stream stream) const;
 
@@ -52,7 +57,8 @@ private:
 
   /// All that the choice of an algorithm depends on.
   using Key = std::vector<int64_t>;
-  static Key keyOf(const GemmOp &op, const ProductAddresses &addresses);
+  static Key keyOf(const GemmOp &op, const ProductAddresses &addresses, uint64_t scratch);
+  std::shared_ptr<const Product> find(const GemmOp &op, const ProductAddresses &addresses, uint64_t scratch);
 
   std::string path, reason; ///< reason: why the last candidate could not be used
   std::mutex mutex;         ///< guards `products`

@@ -33,19 +33,24 @@ CudaExecutable::CudaExecutable(const Plan &plan, std::string_view source, CudaLo
       ports.push_back(i);
   for (const std::string &name : plan.kernels)
     kernels.push_back(loader.kernel(name));
-  for (const std::vector<PlanOp> *list : {&prepare, &step})
-    for (const PlanOp &op : *list) {
-      if (const auto *launch = std::get_if<LaunchOp>(&op.body))
-        checkLaunch(plan, *launch, source);
-      if (std::holds_alternative<GemmOp>(op.body) && !blas)
-        blas = loader.blas();
-      if (const auto *copy = std::get_if<CopyOp>(&op.body))
-        movesThroughScratch |= overlapsClosely(plan, *copy);
-    }
+  prepareScratch = loadOps(plan, prepare, source, loader);
+  stepScratch = loadOps(plan, step, source, loader);
 }
 
-uint64_t CudaExecutable::scratchBytes() const {
-  return std::max<uint64_t>(blas ? cuda::CublasLt::kWorkspaceBytes : 0, movesThroughScratch ? kMovedBytes : 0);
+uint64_t CudaExecutable::loadOps(const Plan &plan, const std::vector<PlanOp> &ops, std::string_view source, CudaLoader &loader) {
+  uint64_t scratch = 0;
+  for (const PlanOp &op : ops) {
+    if (const auto *launch = std::get_if<LaunchOp>(&op.body)) {
+      checkLaunch(plan, *launch, source);
+    } else if (const auto *gemm = std::get_if<GemmOp>(&op.body)) {
+      if (!blas)
+        blas = loader.blas();
+      scratch = std::max(scratch, cuda::CublasLt::workspaceBytes(*blas->product(*gemm)));
+    } else if (overlapsClosely(plan, std::get<CopyOp>(op.body))) {
+      scratch = std::max(scratch, kMovedBytes);
+    }
+  }
+  return scratch;
 }
 
 /// The plan was checked without the kernels, the kernel file without the plan.
@@ -111,7 +116,7 @@ struct CudaProgram::Copy {
 };
 
 CudaProgram::CudaProgram(const CudaExecutable &executable, OpList list, size_t begin, size_t end)
-    : blas(executable.library()) {
+    : blas(executable.library()), workspaceBytes(executable.scratchBytes(list)) {
   bool afterKernel = false;
   for (size_t i = begin; i < end; ++i) {
     ops.push_back(makeOp(executable, executable.ops(list)[i]));
@@ -151,7 +156,7 @@ void CudaProgram::bind(const Addresses &addresses, char *scratch, const cuda::Dr
       if (!changed(from.a.at) && !changed(from.b.at) && !changed(from.c.at) && !(from.bias && changed(*from.bias)))
         continue;
       it.at = {at(from.a.at), at(from.b.at), at(from.c.at), from.bias ? at(*from.bias) : nullptr};
-      it.product = blas->product(from, it.at);
+      it.product = blas->product(from, it.at, workspaceBytes);
     } else {
       Copy &it = *std::get<std::unique_ptr<Copy>>(op);
       it.source = reinterpret_cast<cuda::Pointer>(at(it.op.src));

@@ -33,7 +33,7 @@ public:
   /// Throws Error (Input): see Device::load.
   CudaExecutable(const Plan &plan, std::string_view source, CudaLoader &loader);
 
-  uint64_t scratchBytes() const override;
+  uint64_t scratchBytes(OpList list) const override { return list == OpList::Prepare ? prepareScratch : stepScratch; }
   const std::vector<PlanOp> &ops(OpList list) const { return list == OpList::Prepare ? prepare : step; }
   /// Buffers that are the caller's memory: those whose addresses change from run to run.
   const std::vector<uint32_t> &portBuffers() const { return ports; }
@@ -42,12 +42,14 @@ public:
 
 private:
   void checkLaunch(const Plan &plan, const LaunchOp &op, std::string_view source) const;
+  /// Checks and loads what the ops need; returns their scratch.
+  uint64_t loadOps(const Plan &plan, const std::vector<PlanOp> &ops, std::string_view source, CudaLoader &loader);
 
   std::vector<PlanOp> prepare, step;
   std::vector<uint32_t> ports;
   std::vector<CudaLoader::Kernel> kernels;
   std::shared_ptr<cuda::CublasLt> blas; ///< null when the plan has no products
-  bool movesThroughScratch = false;     ///< some copy overlaps itself closely
+  uint64_t prepareScratch = 0, stepScratch = 0; ///< of products' algorithms, and of copies that overlap themselves closely
 };
 
 /// Ops with addresses. Belongs to one queue.
@@ -76,6 +78,7 @@ private:
   std::vector<Op> ops;
   Addresses bound;
   char *workspace = nullptr;
+  uint64_t workspaceBytes = 0;
 };
 
 } // namespace ditc

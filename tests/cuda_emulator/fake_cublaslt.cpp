@@ -2,7 +2,8 @@
 //
 // libfake_cublasLt.so: the functions of cuBLASLt that ditc loads (runtime/cuda/BlasTypes.h), by plain loops, as work in
 // a stream of libfake_cuda.so. DITC_CUBLASLT names the library. Sums are in fp32 (f64 for f64), operands that do not
-// lie in device memory are refused.
+// lie in device memory are refused. Products with much K "split" it where the preference has room: their workspace is as
+// large as two results in f32, has to be device memory, and is overwritten.
 #include "runtime/cuda/BlasTypes.h"
 #include "runtime/cuda/DriverTypes.h"
 
@@ -20,6 +21,7 @@ extern "C" int fakeCudaIsDeviceRange(const void *start, size_t bytes);
 
 namespace {
 
+constexpr uint64_t kSplitDepth = 2048; ///< K that is split
 constexpr Status kNotInitialized = 1, kInvalidValue = 7, kExecutionFailed = 13;
 
 struct Layout {
@@ -88,6 +90,8 @@ struct Work {
   const void *aData, *bData, *cData;
   void *dData;
   double alpha, beta;
+  void *workspace;
+  size_t workspaceBytes;
 
   bool transA() const { return desc.transA != kOpN; }
   bool transB() const { return desc.transB != kOpN; }
@@ -142,6 +146,8 @@ template <class T> void multiply(const Work &work) {
 
 void run(void *data) {
   const Work &work = *static_cast<Work *>(data);
+  if (work.workspaceBytes > 0)
+    memset(work.workspace, 0xff, work.workspaceBytes);
   work.desc.computeType == kCompute64F ? multiply<double>(work) : multiply<float>(work);
 }
 
@@ -237,21 +243,20 @@ EXPORT cublasLtMatrixLayoutSetAttribute(MatrixLayout layout, int attribute, cons
 }
 
 EXPORT cublasLtMatmulPreferenceCreate(Preference *preference) {
-  *preference = reinterpret_cast<Preference>(new int(0));
+  *preference = reinterpret_cast<Preference>(new uint64_t(0));
   return kSuccess;
 }
 EXPORT cublasLtMatmulPreferenceDestroy(Preference preference) {
-  delete reinterpret_cast<int *>(preference);
+  delete reinterpret_cast<uint64_t *>(preference);
   return kSuccess;
 }
-EXPORT cublasLtMatmulPreferenceSetAttribute(Preference, int attribute, const void *value, size_t bytes) {
-  uint64_t workspace;
+EXPORT cublasLtMatmulPreferenceSetAttribute(Preference preference, int attribute, const void *value, size_t bytes) {
   uint32_t other;
-  return attribute == kPrefWorkspaceBytes ? take(workspace, value, bytes) : take(other, value, bytes);
+  return attribute == kPrefWorkspaceBytes ? take(*reinterpret_cast<uint64_t *>(preference), value, bytes) : take(other, value, bytes);
 }
 
 EXPORT cublasLtMatmulAlgoGetHeuristic(Handle handle, MatmulDesc desc, MatrixLayout a, MatrixLayout b, MatrixLayout c,
-                                      MatrixLayout d, Preference, int requested, HeuristicResult *results, int *found) {
+                                      MatrixLayout d, Preference preference, int requested, HeuristicResult *results, int *found) {
   *found = 0;
   if (!handle)
     return kNotInitialized;
@@ -259,12 +264,16 @@ EXPORT cublasLtMatmulAlgoGetHeuristic(Handle handle, MatmulDesc desc, MatrixLayo
     return kInvalidValue;
   *found = 1;
   results[0] = {};
+  uint64_t depth = of(desc).transA != kOpN ? of(a).rows : of(a).columns, split = 2 * 4 * of(d).rows * of(d).columns;
+  if (depth >= kSplitDepth && split <= *reinterpret_cast<uint64_t *>(preference))
+    results[0].workspaceBytes = results[0].algorithm.data[0] = split;
   return kSuccess;
 }
 
 EXPORT cublasLtMatmul(Handle handle, MatmulDesc desc, const void *alpha, const void *a, MatrixLayout aLayout,
                       const void *b, MatrixLayout bLayout, const void *beta, const void *c, MatrixLayout cLayout,
-                      void *d, MatrixLayout dLayout, const Algorithm *, void *, size_t, ditc::cuda::Stream stream) {
+                      void *d, MatrixLayout dLayout, const Algorithm *algorithm, void *workspace, size_t workspaceBytes,
+                      ditc::cuda::Stream stream) {
   if (!handle)
     return kNotInitialized;
   double scales[2];
@@ -272,7 +281,9 @@ EXPORT cublasLtMatmul(Handle handle, MatmulDesc desc, const void *alpha, const v
   for (int i = 0; i < 2; ++i)
     scales[i] = load(given[i], of(desc).scaleType, 0);
   auto work = std::make_unique<Work>(
-      Work{of(desc), of(aLayout), of(bLayout), of(cLayout), of(dLayout), a, b, c, d, scales[0], scales[1]});
+      Work{of(desc), of(aLayout), of(bLayout), of(cLayout), of(dLayout), a, b, c, d, scales[0], scales[1], workspace, algorithm->data[0]});
+  if (work->workspaceBytes > workspaceBytes || (work->workspaceBytes > 0 && !fakeCudaIsDeviceRange(workspace, work->workspaceBytes)))
+    return kInvalidValue;
   if (!isValid(work->desc, work->a, work->b, work->c, work->d) || !isOnDevice(a, work->a) || !isOnDevice(b, work->b) ||
       !isOnDevice(c, work->c) || !isOnDevice(d, work->d))
     return kInvalidValue;

@@ -154,3 +154,21 @@ TEST_F(CudaProducts, EmptySizes) {
   narrow.b.rowStride = narrow.c.rowStride = 1;
   check(narrow, 6, 1, 3, true);
 }
+
+TEST_F(CudaProducts, ScratchIsWhatTheAlgorithmWants) {
+  GemmOp small = product(DType::f32, 5, 7, 64, false, true, 0), large = product(DType::f32, 5, 7, 4096, false, true, 0);
+  EXPECT_EQ(cuda::CublasLt::workspaceBytes(*blas->product(small)), 0u);
+  EXPECT_EQ(cuda::CublasLt::workspaceBytes(*blas->product(large)), 2u * 4 * 5 * 7);
+  EXPECT_EQ(blas->product(large), blas->product(large)) << "asked for once";
+  check(large, countOf(5, 4096), countOf(7, 4096), countOf(5, 7), true);
+}
+
+TEST_F(CudaProducts, LessScratchGetsAnotherAlgorithm) {
+  GemmOp op = product(DType::f32, 5, 7, 4096, false, true, 0);
+  alignas(16) char memory[64];
+  cuda::ProductAddresses at{memory, memory + 16, memory + 32, nullptr}, badly{memory + 4, memory + 16, memory + 32, nullptr};
+  EXPECT_EQ(blas->product(op, at), blas->product(op)) << "as plans place them";
+  EXPECT_NE(blas->product(op, badly), blas->product(op));
+  EXPECT_EQ(blas->product(op, at, 2 * 4 * 5 * 7), blas->product(op)) << "it fits";
+  EXPECT_EQ(cuda::CublasLt::workspaceBytes(*blas->product(op, at, 2 * 4 * 5 * 7 - 1)), 0u);
+}

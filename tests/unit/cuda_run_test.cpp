@@ -45,7 +45,7 @@ TEST_F(CudaRun, RunsAndChecks) {
   expect(run + " --memory-budget 0.5GB", 0, {"ok"});
   expect(run + " --memory-budget 1.5.GB", 2, {"'1.5.GB' is no size", "1.5GB or 20GB"});
   expect(run + " --memory-budget 1.5", 2, {"'1.5' is no size"});
-  expect(run + " --memory-budget 1MB", 1, {"GPU 0 has not enough memory", "the memory budget is"});
+  expect(run + " --memory-budget 0.0001MB", 1, {"GPU 0 has not enough memory", "the memory budget is"});
 }
 
 TEST_F(CudaRun, Bench) {

@@ -140,6 +140,33 @@ TEST_F(CudaSession, CopiesMayOverlap) {
   EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin()));
 }
 
+/// A product of whatever the arena holds, with K so large that the library splits it.
+static void addLargeProduct(Plan &plan) {
+  constexpr uint64_t kLargeK = 4096;
+  uint64_t at = plan.arenaBytes = (plan.arenaBytes + 15) / 16 * 16;
+  plan.arenaBytes += 2 * 4 * kLargeK + 64;
+  plan.buffers.push_back({Space::Arena, 0, "", at, 2 * 4 * kLargeK});
+  plan.buffers.push_back({Space::Arena, 0, "", at + 2 * 4 * kLargeK, 64});
+  GemmOp gemm;
+  gemm.m = gemm.n = 2;
+  gemm.k = kLargeK;
+  gemm.a = {{7, 0}, static_cast<int64_t>(kLargeK), false, {}};
+  gemm.b = {{7, 0}, 2, false, {}};
+  gemm.c = {{8, 0}, 2, false, {}};
+  plan.step.insert(plan.step.begin(), {gemm, "large"});
+}
+
+TEST_F(CudaSession, ScratchIsWhatTheLibraryWants) {
+  std::shared_ptr<Session> session = open({.plan = addLargeProduct});
+  EXPECT_EQ(run(session), expectedY(inputX(2)));
+  Plan plan = testPlan(2, "");
+  addLargeProduct(plan);
+  uint64_t rounded = (plan.arenaBytes + 255) / 256 * 256;
+  Plan four = testPlan(4, "");
+  addLargeProduct(four);
+  EXPECT_EQ(session->memory().context, std::max(rounded + 2 * 4 * 2 * 2, four.arenaBytes));
+}
+
 //===-- refusals --------------------------------------------------------------------------------------===//
 
 TEST_F(CudaSession, TensorsThatAGpuCannotUse) {
@@ -187,10 +214,10 @@ TEST_F(CudaSession, WrongPackages) {
 
 TEST_F(CudaSession, MemoryBudget) {
   SessionOptions options;
-  options.memoryBudget = 1 << 20; // the scratch of products alone is 32 MiB
-  std::shared_ptr<Session> session = open({}, options);
-  EXPECT_ERROR(run(session), "GPU 0 has not enough memory: needed are 32.0 MiB", "weights 0.0 MiB",
+  options.memoryBudget = 1 << 20;
+  auto large = [](Plan &plan) { plan.arenaBytes = 32 << 20; };
+  EXPECT_ERROR(run(open({.plan = large}, options)), "GPU 0 has not enough memory: needed are 32.0 MiB", "weights 0.0 MiB",
                "the memory budget is 1.0 MiB", "raise the budget");
   options.memoryBudget = 128 << 20;
-  EXPECT_EQ(run(open({}, options)), expectedY(inputX(2)));
+  EXPECT_EQ(run(open({.plan = large}, options)), expectedY(inputX(2)));
 }
