@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. Products of one
-// input that the target does not take as they are become one product, whose weights are joined when they are bound. A
-// fusion that the target takes stays; any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with what follows it.
-// Views at the edge stay outside, where they cost nothing. Single operations become rowwise kernels of their own.
+// LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. A fusion that the
+// target takes stays; a product of several things side by side may come apart by columns into two of them (ColumnParts.h);
+// any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with
+// what follows it. Products are a kernel of the target's where it would be no slower than the library's; products of one
+// input that are not become one product, whose weights are joined when they are bound, if that is worth the memory. Views
+// at the edge stay outside, where they cost nothing. Single operations become rowwise kernels of their own.
 //
 // Before:
 //   func.func @f(%x: tensor<64x32xbf16>) -> tensor<64x128xbf16> {
@@ -37,9 +39,11 @@
 //   }
 #include "passes/LegalizeForCuda.h"
 
+#include "passes/ColumnParts.h"
 #include "passes/Fusions.h"
 #include "passes/Passes.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -84,10 +88,31 @@ private:
           legalize(part);
         return;
       }
-      joinProducts(fusion);
+      if (splitByColumns(b, fusion, kernels))
+        return;
+      if (!takesProductsAlone(fusion))
+        joinProducts(fusion);
+      if (kernels.takes(fusion))
+        return;
     }
-    if (!kernels.takes(fusion))
-      split(fusion);
+    split(fusion);
+  }
+
+  /// Would the target take the products of a gemm fusion as a kernel with nothing behind them? What they read must not be
+  /// made inside.
+  bool takesProductsAlone(dit::FusionOp fusion) {
+    auto all = fusion.getBodyBlock().getOps<dit::MatmulOp>();
+    if (all.empty() || !llvm::all_of(all, [](dit::MatmulOp op) { return llvm::all_of(op->getOperands(), llvm::IsaPred<BlockArgument>); }))
+      return false;
+    IRMapping inputs;
+    for (auto [argument, input] : llvm::zip(fusion.getBodyBlock().getArguments(), fusion.getInputs()))
+      inputs.map(argument, input);
+    b.setInsertionPoint(fusion);
+    SmallVector<Operation *> products = llvm::map_to_vector(all, [&](dit::MatmulOp op) { return b.clone(*op, inputs); });
+    dit::FusionOp alone = makeFusion(b, "gemm", products, llvm::map_to_vector(products, [](Operation *op) -> Value { return op->getResult(0); }));
+    bool takes = kernels.takes(alone) && kernels.prefersToLibrary(alone);
+    alone.erase();
+    return takes;
   }
 
   //===-- Products of several inputs --------------------------------------------------------------===//
@@ -137,8 +162,15 @@ private:
       if (isJoinable(fusion, op))
         groups[{op.getLhs(), (op.getTransposeRhs() ? 1 : 0) + (op.getBias() ? 2 : 0)}].push_back(op);
     for (auto &[key, products] : groups)
-      if (products.size() > 1)
+      if (products.size() > 1 && kernels.joiningPays(products.size(), weightBytes(products)))
         join(fusion, products);
+  }
+
+  static int64_t weightBytes(ArrayRef<dit::MatmulOp> products) {
+    int64_t bytes = 0;
+    for (dit::MatmulOp op : products)
+      bytes += dit::tensorBytes(tensorType(op->getOperand(1)));
+    return bytes;
   }
 
   static Value outside(dit::FusionOp fusion, Value value) {
@@ -200,6 +232,7 @@ private:
 
   void split(dit::FusionOp fusion) {
     bool isGemv = fusion.getFamily() == "gemv", isRowwise = fusion.getFamily() == "rowwise";
+    bool productsAreKernels = fusion.getFamily() == "gemm" && takesProductsAlone(fusion);
     Operation *next = fusion->getNextNode();
     SmallVector<Operation *> ops = inlineFusion(fusion), before, hearts, after;
     llvm::SmallPtrSet<Operation *, 16> behind;
@@ -218,13 +251,13 @@ private:
       op->moveBefore(hearts.front());
     if (llvm::none_of(before, llvm::IsaPred<dit::ConcatOp>)) // parts of a concat are written in their place
       groupRowwise(before, hearts.front());
-    if (isGemv)
-      groupGemv(hearts, after, next);
+    if (isGemv || productsAreKernels)
+      groupProducts(isGemv ? "gemv" : "gemm", hearts, after, next);
     groupRowwise(after, next);
   }
 
-  /// All products with few rows as one launch.
-  void groupGemv(ArrayRef<Operation *> hearts, ArrayRef<Operation *> after, Operation *next) {
+  /// All products as one launch.
+  void groupProducts(StringRef family, ArrayRef<Operation *> hearts, ArrayRef<Operation *> after, Operation *next) {
     if (hearts.empty() || !llvm::all_of(hearts, llvm::IsaPred<dit::MatmulOp>))
       return;
     for (Operation *op : hearts) // a product that needs another one's result cannot share its launch
@@ -234,7 +267,7 @@ private:
       op->moveBefore(next);
     SmallVector<Value> results = llvm::map_to_vector(hearts, [](Operation *op) -> Value { return op->getResult(0); });
     b.setInsertionPointAfter(hearts.back());
-    makeFusion(b, "gemv", hearts, results);
+    makeFusion(b, family, hearts, results);
   }
 
   static bool onlyViews(Operation *op, const llvm::SmallPtrSetImpl<Operation *> &members) {

@@ -245,21 +245,26 @@ private:
     for (Value arg : args)
       types.push_back(plan::withoutOffset(cast<MemRefType>(arg.getType())));
     if (device)
-      spec.config = deviceConfig(spec, args);
+      spec.config = deviceConfig(spec, args, prepared);
     FlatSymbolRefAttr kernel = kernels.get(loc, spec, types);
     setPhase(prepared);
     return plan::LaunchOp::create(b, loc, kernel, args);
   }
 
-  /// Every buffer starts on a multiple of kBufferAlignment; the offset of a view may lower that.
-  DictionaryAttr deviceConfig(const KernelSpec &spec, ArrayRef<Value> args) {
-    SmallVector<int64_t> alignments;
-    for (Value arg : args) {
+  /// Every buffer starts on a multiple of kBufferAlignment; the offset of a view may lower that. `stable`: what no kernel
+  /// of a step writes, so that products need not wait for their weights.
+  DictionaryAttr deviceConfig(const KernelSpec &spec, ArrayRef<Value> args, bool prepared) {
+    SmallVector<int64_t> alignments, stable;
+    for (auto [i, arg] : llvm::enumerate(args)) {
       auto type = cast<MemRefType>(arg.getType());
       alignments.push_back(std::gcd(kBufferAlignment, plan::layoutOf(type).offset * dit::elementBytes(type.getElementType())));
+      if (!prepared && isStable(arg))
+        stable.push_back(i);
     }
     NamedAttrList list(spec.config ? spec.config : b.getDictionaryAttr({}));
     list.set("alignments", b.getDenseI64ArrayAttr(alignments));
+    if (spec.family == "gemm" && !stable.empty())
+      list.set("stable", b.getDenseI64ArrayAttr(stable));
     if (keepRoundings && spec.family == "rowwise")
       list.set("keep_roundings", b.getUnitAttr());
     return list.getDictionary(b.getContext());

@@ -30,6 +30,9 @@ int main(int argc, char **argv) {
   ditc::registerSimplifyAttention();
   ditc::registerSinkConcats();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });
+  mlir::PassPipelineRegistration<> forHopper("ditc-legalize-for-sm90a", "LegalizeForCuda with the kernels of sm_90a", [](mlir::OpPassManager &pm) {
+    pm.addNestedPass<mlir::func::FuncOp>(ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))));
+  });
   mlir::registerPass([] { return ditc::createPlanAttention(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))); });
   mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));

@@ -14,8 +14,8 @@ namespace ditc {
 void CudaUnit::addPointer(uint32_t arg) { parameters.push_back({std::vector<uint8_t>(sizeof(uint64_t)), {{0, cuda::PointerPatch{arg, 0}}}}); }
 
 bool gainsByOverlap(double flop, double bytes) {
-  constexpr double kFlopPerMicrosecond = 600e6, kBytesPerMicrosecond = 4e6, kMicroseconds = 10;
-  return std::max(flop / kFlopPerMicrosecond, bytes / kBytesPerMicrosecond) < kMicroseconds;
+  constexpr double kFlopPerMicrosecond = 600e6, kBytesPerMicrosecond = 4e6;
+  return flop / kFlopPerMicrosecond < 45 && bytes / kBytesPerMicrosecond < 10;
 }
 
 double argumentBytes(plan::KernelOp kernel) {

@@ -8,9 +8,13 @@
 #include "codegen/cuda/gemm/MmaGemm.h"
 #include "codegen/cuda/rowwise/Rowwise.h"
 #include "codegen/cuda/sm90/AttentionProblem.h"
+#include "codegen/cuda/sm90/GemmTiles.h"
 #include "codegen/cuda/sm90/Hopper.h"
 #include "codegen/cuda/tuning/TunedTiles.h"
 #include "dialects/Locations.h"
+#include "dialects/fusion/Cost.h"
+
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -68,6 +72,21 @@ CudaEmitter cudaEmitterOf(StringRef family) {
 
 namespace {
 
+/// What a library's products take on an H200 (tests/bench/results): a launch, or two where K is split, and so many times the
+/// roofline. That holds for few tiles with much K, too, which it cuts into more pieces than Hopper's kernel.
+constexpr double kLibraryMicroseconds = 7, kLibraryRooflines = 1.5;
+
+bool isNoSlowerThanLibrary(dit::FusionOp products) {
+  llvm::MapVector<Value, GemmSize> byInput;
+  for (dit::MatmulOp op : products.getBodyBlock().getOps<dit::MatmulOp>()) {
+    ArrayRef<int64_t> left = cast<RankedTensorType>(op.getLhs().getType()).getShape(), result = cast<RankedTensorType>(op.getResult().getType()).getShape();
+    GemmSize &size = byInput[op.getLhs()];
+    size = {1, ShapedType::getNumElements(result.drop_back()), size.columns + result.back(), left.back()};
+  }
+  SmallVector<GemmSize> sizes = llvm::map_to_vector(byInput, [](auto &entry) { return entry.second; });
+  return gemmMicroseconds(sizes, {}) <= kLibraryMicroseconds + kLibraryRooflines * 1e6 * rooflineSeconds(workOf(products), *findGpu("H200"));
+}
+
 /// What may be one launch today.
 class CudaTargetKernels : public TargetKernels {
 public:
@@ -82,6 +101,10 @@ public:
       return acceptsGemm(fusion, residualBy());
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};
   }
+
+  bool prefersToLibrary(dit::FusionOp fusion) const override { return arch.hasWgmma() && isNoSlowerThanLibrary(fusion); }
+
+  bool joiningPays(size_t count, int64_t weightBytes) const override { return isWorthHolding(kLibraryMicroseconds * static_cast<double>(count - 1), weightBytes); }
 
   bool takesLayouts(dit::FusionOp fusion, ArrayRef<MemRefType> types) const override {
     return fusion.getFamily() != "gemm" || acceptsGemm(fusion, types, residualBy());

@@ -352,8 +352,25 @@ Spelling spellingOf(Operation *op) {
 /// Longer expressions get a name of their own.
 constexpr size_t kMaxExpression = 70;
 
+/// x / (c + exp(y)) in f32, c a positive number: the divisor is neither 0 nor so small that it has no reciprocal.
+bool isSigmoidDivision(Operation *op) {
+  auto division = dyn_cast<arith::DivFOp>(op);
+  auto sum = division && division.getType().isF32() ? division.getRhs().getDefiningOp<arith::AddFOp>() : nullptr;
+  if (!sum)
+    return false;
+  auto isExp = [](Value value) { return value.getDefiningOp<math::ExpOp>() != nullptr; };
+  auto isPositive = [](Value value) {
+    auto constant = value.getDefiningOp<arith::ConstantOp>();
+    auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+    return number && number.getValueAsDouble() >= 1e-3 && number.getValueAsDouble() <= 1e3;
+  };
+  return (isExp(sum.getLhs()) && isPositive(sum.getRhs())) || (isPositive(sum.getLhs()) && isExp(sum.getRhs()));
+}
+
 class FunctionPrinter {
 public:
+  explicit FunctionPrinter(SigmoidDivision division) : division(division) {}
+
   std::string print(StringRef name, Block &body) {
     std::string head = "__device__ inline " + scalarTypeName(body.getTerminator()->getOperand(0).getType()) + " " + name.str() + "(";
     for (auto [i, argument] : llvm::enumerate(body.getArguments())) {
@@ -387,7 +404,7 @@ private:
       known[result] = {literal, literal.front() == '-' ? Unary : Tight};
       return;
     }
-    Spelling spelling = spellingOf(op);
+    Spelling spelling = division == SigmoidDivision::Approximate && isSigmoidDivision(op) ? call("divideApprox($0, $1)") : spellingOf(op);
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       if (StringRef(spelling.text).count("$" + std::to_string(i)) > 1)
         giveName(op->getOperand(i));
@@ -428,6 +445,7 @@ private:
     return text;
   }
 
+  SigmoidDivision division;
   llvm::DenseMap<Value, Text> known;
   std::string statements;
   unsigned nameCount = 0;
@@ -442,6 +460,6 @@ Operation *firstUnprintableScalar(Block &body) {
   return nullptr;
 }
 
-std::string printScalarFunction(StringRef name, Block &body) { return FunctionPrinter().print(name, body); }
+std::string printScalarFunction(StringRef name, Block &body, SigmoidDivision division) { return FunctionPrinter(division).print(name, body); }
 
 } // namespace ditc

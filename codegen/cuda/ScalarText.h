@@ -22,7 +22,10 @@ std::string scalarLiteral(double value, bool isDouble);
 /// The first operation that has no spelling in CUDA C++; null when all have one.
 mlir::Operation *firstUnprintableScalar(mlir::Block &body);
 
+/// Division by c + exp(x) with a positive c, as in sigmoids: exact, or by the special function unit's reciprocal, as divideApprox.
+enum class SigmoidDivision { Exact, Approximate };
+
 /// `__device__ inline float name(float a, float b) { return ...; }`
-std::string printScalarFunction(mlir::StringRef name, mlir::Block &body);
+std::string printScalarFunction(mlir::StringRef name, mlir::Block &body, SigmoidDivision division = SigmoidDivision::Exact);
 
 } // namespace ditc

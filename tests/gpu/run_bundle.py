@@ -21,7 +21,7 @@ def main():
     kept = {"environment": environment(bundle)}
     for part in parts:
         cases = lists[part]()
-        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=40 if part == "fused" else 15)
+        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=150 if part == "fused" else 15)
         kept[part] = report.stored(part, results[part])
         with open(os.path.join(out, "gemm.json"), "w") as file:
             json.dump(kept, file, indent=1)

@@ -11,7 +11,7 @@ shift 2
 nvidia-smi --query-gpu=clocks.sm,power.draw,clocks_event_reasons.active --format=csv,noheader,nounits -lms 100 \
   > "$out/clocks.csv" 2>/dev/null &
 sampler=$!
-PYTHONUNBUFFERED=1 timeout 150 python3 "$here/run_bundle.py" "$bundle" "$out" "$@"
+PYTHONUNBUFFERED=1 timeout 500 python3 "$here/run_bundle.py" "$bundle" "$out" "$@"
 status=$?
 kill $sampler
 

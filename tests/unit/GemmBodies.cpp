@@ -106,6 +106,14 @@ GemmValue GemmBody::gelu(const GemmValue &x) {
     %z = arith.mulf %h, %p : f32)");
 }
 
+GemmValue GemmBody::silu(const GemmValue &x) {
+  return map({x}, R"(%one = arith.constant 1.0 : f32
+    %n = arith.negf %a : f32
+    %e = math.exp %n : f32
+    %d = arith.addf %e, %one : f32
+    %z = arith.divf %a, %d : f32)");
+}
+
 GemmValue GemmBody::gated(const GemmValue &x, const GemmValue &gate, const GemmValue &residual) {
   return map({residual, gate, x}, "%p = arith.mulf %b, %c : f32\n    %z = arith.addf %a, %p : f32");
 }
@@ -200,6 +208,32 @@ CudaCase twoRanges(const std::string &element, int64_t rows, int64_t columns, in
   GemmBody body(element);
   GemmValue x = body.concat({body.input({rows, k}), body.input({rows, otherK})}, 1);
   body.output(body.add(body.linear(x, columns), body.input({rows, columns})));
+  return body.build();
+}
+
+/// The two factors before the activation.
+static std::pair<GemmValue, GemmValue> gateAndUp(GemmBody &body, const GemmValue &x, int64_t columns, GateSpelling spelling, bool bias) {
+  if (spelling == GateSpelling::TwoLayers) {
+    GemmValue gate = body.linear(x, columns, bias);
+    return {gate, body.linear(x, columns, bias)};
+  }
+  GemmValue both = body.linear(x, 2 * columns, bias), first = body.slice(both, 1, 0, columns), second = body.slice(both, 1, columns, 2 * columns);
+  return spelling == GateSpelling::GateFirst ? std::pair(first, second) : std::pair(second, first);
+}
+
+CudaCase gatedMlp(const std::string &element, int64_t rows, int64_t columns, int64_t k, GateSpelling spelling, bool bias, bool gelu) {
+  GemmBody body(element);
+  auto [gate, up] = gateAndUp(body, body.input({rows, k}), columns, spelling, bias);
+  body.output(body.times(gelu ? body.gelu(gate) : body.silu(gate), up));
+  return body.build();
+}
+
+CudaCase gatedStreams(const std::string &element, int64_t rows, int64_t otherRows, int64_t columns, int64_t k) {
+  GemmBody body(element);
+  for (int64_t each : {rows, otherRows}) {
+    auto [gate, up] = gateAndUp(body, body.input({each, k}), columns, GateSpelling::GateFirst, true);
+    body.output(body.times(body.silu(gate), up));
+  }
   return body.build();
 }
 

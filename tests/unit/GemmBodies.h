@@ -33,6 +33,8 @@ public:
   GemmValue concat(const std::vector<GemmValue> &parts, size_t axis);
   GemmValue add(const GemmValue &a, const GemmValue &b) { return map({a, b}, "%z = arith.addf %a, %b : f32"); }
   GemmValue gelu(const GemmValue &x);
+  GemmValue silu(const GemmValue &x);
+  GemmValue times(const GemmValue &a, const GemmValue &b) { return map({a, b}, "%z = arith.mulf %a, %b : f32"); }
   GemmValue gated(const GemmValue &x, const GemmValue &gate, const GemmValue &residual);
   /// x · cos + turned(x) · sin on [batch, rows, heads, size].
   GemmValue rotary(const GemmValue &x, const GemmValue &cosine, const GemmValue &sine, bool interleaved);
@@ -62,5 +64,12 @@ CudaCase qkvHeads(const std::string &element, int64_t rows, int64_t heads, int64
 CudaCase twoStreams(const std::string &element, int64_t rows, int64_t otherRows, int64_t columns, int64_t k);
 /// concat(a, b) before a linear layer, with a residual.
 CudaCase twoRanges(const std::string &element, int64_t rows, int64_t columns, int64_t k, int64_t otherK);
+
+/// How a model spells act(x Wg) * (x Wu), `columns` wide: one linear layer of twice the width that is cut in two, with the gate in
+/// front or behind, or two layers.
+enum class GateSpelling { GateFirst, GateLast, TwoLayers };
+CudaCase gatedMlp(const std::string &element, int64_t rows, int64_t columns, int64_t k, GateSpelling spelling, bool bias, bool gelu = false);
+/// Image and text tokens in one launch, each with a gated MLP.
+CudaCase gatedStreams(const std::string &element, int64_t rows, int64_t otherRows, int64_t columns, int64_t k);
 
 } // namespace ditc::test

@@ -41,6 +41,8 @@ std::vector<Unit> units() {
       {"heads_64", qkvHeads("bf16", 4096, 38, 64, true, true)},
       {"heads_64_short", qkvHeads("bf16", 100, 2, 64, false, false)},
       {"streams", twoStreams("bf16", 4096, 512, 3072, 12288)},
+      {"swiglu", gatedMlp("bf16", 4608, 9216, 3072, GateSpelling::TwoLayers, true)},
+      {"geglu", gatedMlp("f16", 4096, 6912, 2560, GateSpelling::GateLast, true, true)},
       {"ranges", twoRanges("bf16", 4608, 3072, 3072, 12288)},
   };
 }

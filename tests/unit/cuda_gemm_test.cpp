@@ -77,6 +77,34 @@ TEST(CudaGemm, TwoRangesOfK) {
   check(twoRanges("f16", 33, 72, 8, 24));
 }
 
+TEST(CudaGemm, GatedMlp) {
+  for (GateSpelling spelling : {GateSpelling::GateFirst, GateSpelling::GateLast, GateSpelling::TwoLayers})
+    for (bool bias : {false, true})
+      check(gatedMlp("bf16", 70, 72, 40, spelling, bias));
+  check(gatedMlp("f16", 37, 96, 64, GateSpelling::TwoLayers, true, true));
+  check(gatedMlp("f16", 5, 200, 24, GateSpelling::GateLast, false, true));
+  check(gatedStreams("bf16", 70, 13, 72, 40));
+}
+
+TEST(CudaGemm, GatedMlpInEveryTile) {
+  for (GateSpelling spelling : {GateSpelling::GateLast, GateSpelling::TwoLayers}) {
+    CudaCase tails = gatedMlp("bf16", 141, 136, 104, spelling, true);
+    checkWith(emitTile<128, 128, 32, 3, 2, 2>, tails);
+    checkWith(emitTile<128, 128, 32, 3, 4, 1>, tails);
+    checkWith(emitTile<128, 64, 32, 4, 4, 1>, tails);
+    checkWith(emitTile<64, 64, 64, 2, 4, 1>, tails);
+  }
+}
+
+/// What is computed of the two factors may read other tensors, and k may come in two ranges.
+TEST(CudaGemm, GatedMlpWithOperandsAndRanges) {
+  GemmBody body("bf16");
+  GemmValue x = body.concat({body.input({33, 40}), body.input({33, 24})}, 1), both = body.linear(x, 144);
+  GemmValue gate = body.add(body.slice(both, 1, 0, 72), body.input({1, 72})), up = body.slice(both, 1, 72, 144);
+  body.output(body.add(body.times(body.silu(gate), up), body.input({33, 72})), {80, 1});
+  check(body.build());
+}
+
 /// A left side that is a part of something larger, a weight that is a part of another, and rows in batches.
 TEST(CudaGemm, ReadsAndWritesAnyRows) {
   GemmBody body("bf16");

@@ -51,6 +51,18 @@ TEST(GemmTiles, CandidatesFitTheKernel) {
       }
 }
 
+TEST(GemmTiles, BoxesDivideTheHalfThatIsStored) {
+  GemmNeeds needs;
+  needs.gated = true;
+  std::vector<GemmTiles> candidates = gemmCandidates({GemmSize{1, 4608, 18432, 3072}}, needs);
+  ASSERT_GE(candidates.size(), 4u);
+  for (const GemmTiles &tiles : candidates) {
+    EXPECT_EQ(tiles.n / 2 % tiles.box, 0);
+    EXPECT_EQ(tiles.split, 1);
+  }
+  EXPECT_EQ(candidates.front().n, 128); // of the product, 64 of the result
+}
+
 TEST(GemmTiles, WidthsEndWhereWeightsAndOutputsDo) {
   GemmNeeds needs;
   needs.weightColumns = {1152, 1152, 1152};

@@ -178,6 +178,32 @@ TEST_F(TileTest, RefusesStreamsOfDifferentWidth) {
   EXPECT_EQ(reasonOf(body.build()), "shape_mismatch");
 }
 
+TEST_F(TileTest, GatesAreReadInEverySpelling) {
+  for (GateSpelling spelling : {GateSpelling::GateFirst, GateSpelling::GateLast, GateSpelling::TwoLayers}) {
+    TileProgram program;
+    ASSERT_TRUE(readTileProgram(parse(gatedMlp("bf16", 30, 72, 64, spelling, true)).getBody().front(), program));
+    EXPECT_TRUE(program.gated);
+    const TileProblem &problem = program.problems.front();
+    EXPECT_EQ(problem.columns, 144); // of the product
+    EXPECT_EQ(program.outputColumns(problem), 72);
+    EXPECT_EQ(problem.weights.size(), spelling == GateSpelling::TwoLayers ? 2u : 1u);
+  }
+}
+
+TEST_F(TileTest, RefusesGatesOfOtherColumns) {
+  GemmBody thirds("bf16"), turned("bf16"), read("bf16");
+  GemmValue y = thirds.linear(thirds.input({30, 64}), 216);
+  EXPECT_EQ(reasonOf(thirds, thirds.times(thirds.slice(y, 1, 0, 72), thirds.slice(y, 1, 144, 216))), "no_slot");
+  GemmValue z = turned.view(turned.linear(turned.input({30, 64}), 144), {30, 72, 2}); // gate and up in turns
+  GemmValue first = turned.view(turned.slice(z, 2, 0, 1), {30, 72}), second = turned.view(turned.slice(z, 2, 1, 2), {30, 72});
+  EXPECT_EQ(reasonOf(turned, turned.times(turned.silu(first), second)), "crosses_rows");
+  GemmValue both = read.linear(read.input({30, 64}), 144); // the product is read elsewhere as well
+  read.output(both);
+  EXPECT_EQ(reasonOf(read, read.times(read.slice(both, 1, 0, 72), read.slice(both, 1, 72, 144))), "no_slot");
+  EXPECT_EQ(reasonOf(gatedMlp("bf16", 30, 68, 64, GateSpelling::GateFirst, true)), "no_slot"); // rows that do not start on 16 bytes
+  EXPECT_EQ(reasonOf(gatedMlp("f32", 30, 72, 64, GateSpelling::GateFirst, true)), "type_unsupported");
+}
+
 //===-- Layouts ---------------------------------------------------------------------------------------===//
 
 /// x + linear(a) on rows of two or three dimensions, whose results lie as `strides` say.
@@ -228,27 +254,43 @@ TEST_F(TileTest, FusionsAreTakenAsTheirArgumentsLie) {
 TEST_F(TileTest, BiasAndGelu) {
   std::string text = epilogueOf(biasGelu("bf16", 37, 72, 64));
   EXPECT_THAT(text, HasSubstr("fastTanh<Element>("));
-  EXPECT_THAT(text, HasSubstr("COLUMNS = Config::CHUNK, OUTPUT = Config::CHUNK;"));
-  EXPECT_THAT(text, HasSubstr("float2 v0 = loadPair(in0 + (at.column(i)));\n        float first = f0((x[4 * i + 2 * half] + v0.x));"));
+  EXPECT_THAT(text, HasSubstr("COLUMNS = Config::CHUNK;"));
+  EXPECT_THAT(text, HasSubstr("float2 v0 = loadPair(in0 + at.column(i));\n#pragma unroll\n      for (int half = 0; half < 2; ++half) {\n        float first = f0((x[4 * i + 2 * half] + v0.x));"));
 }
 
 TEST_F(TileTest, ResidualsComeByTheCopyEngineOrByLoads) {
   CudaCase c = gateResidual("bf16", 37, 128, 64, false);
   std::string fetched = epilogueOf(c, ResidualBy::CopyEngine), loaded = epilogueOf(c);
-  EXPECT_THAT(fetched, HasSubstr("COLUMNS = 16, OUTPUT = 16;\n  static constexpr bool RESIDUAL = true;"));
+  EXPECT_THAT(fetched, HasSubstr("COLUMNS = 16;\n  static constexpr bool RESIDUAL = true;"));
   EXPECT_THAT(fetched, HasSubstr("residualOf<Element>(residual[2 * i + half], 1)"));
-  EXPECT_THAT(loaded, HasSubstr("COLUMNS = Config::CHUNK, OUTPUT = Config::CHUNK;\n  static constexpr bool RESIDUAL = false;"));
-  EXPECT_THAT(loaded, HasSubstr("at.batch * 4736 + row * 128 + (at.column(i))"));
-  EXPECT_THAT(loaded, HasSubstr("at.batch * 768 + (at.column(i))")); // the gate, for all rows of a batch
+  EXPECT_THAT(loaded, HasSubstr("COLUMNS = Config::CHUNK;\n  static constexpr bool RESIDUAL = false;"));
+  EXPECT_THAT(loaded, HasSubstr("at.batch * 4736 + row * 128 + at.column(i)"));
+  EXPECT_THAT(loaded, HasSubstr("at.batch * 768 + at.column(i)")); // the gate, for all rows of a batch
+}
+
+TEST_F(TileTest, GatesMeetWhatTheyMultiply) {
+  std::string text = epilogueOf(gatedMlp("bf16", 30, 72, 64, GateSpelling::GateLast, true), ResidualBy::CopyEngine);
+  EXPECT_THAT(text, HasSubstr("(float (&x)[COLUMNS / 2], const float (&up)[COLUMNS / 2], const Place &at)"));
+  EXPECT_THAT(text, HasSubstr("(up[4 * i + 2 * half] + v0.x)")); // the gate is the second half
+  EXPECT_THAT(text, HasSubstr("loadPair(in0 + at.column(i) + 72)"));
+  EXPECT_THAT(text, HasSubstr("part0(x, up, at);"));
+}
+
+TEST_F(TileTest, OnlySigmoidsDivideByTheReciprocal) {
+  EXPECT_THAT(epilogueOf(gatedMlp("bf16", 30, 72, 64, GateSpelling::TwoLayers, true)), HasSubstr("return divideApprox(a, fastExp(-a) + 1.0f);"));
+  GemmBody body("bf16");
+  GemmValue y = body.linear(body.input({30, 64}), 64);
+  body.output(body.map({y, body.input({30, 64})}, "%z = arith.divf %a, %b : f32")); // by anything, also by 0
+  EXPECT_THAT(epilogueOf(body.build()), HasSubstr("return a / b;"));
 }
 
 TEST_F(TileTest, HeadsSeeTheirNormAndTheirOtherHalf) {
   std::string text = epilogueOf(qkvHeads("bf16", 20, 2, 64, false, true));
-  EXPECT_THAT(text, HasSubstr("squares0 = quadSum(squares0);"));
-  EXPECT_THAT(text, HasSubstr("rsqrtf(fmaf(squares0, 1.f / 64, 1e-06f))"));
+  EXPECT_THAT(text, HasSubstr("float squares0[2] = {};"));
+  EXPECT_THAT(text, HasSubstr("rsqrtf(fmaf(quadSum(squares0[half]), 1.f / 64, 1e-06f))"));
   EXPECT_THAT(text, HasSubstr("x[4 * (i + 4) + 2 * half]")); // the first half turns with the second
   EXPECT_THAT(text, HasSubstr("x[4 * (i - 4) + 2 * half]"));
-  EXPECT_THAT(text, HasSubstr("if (at.firstColumn < 256)\n        return part1(x, at);\n      part2(x, at);"));
+  EXPECT_THAT(text, HasSubstr("if (at.firstColumn < 256)\n      return part1(x, at);\n    part2(x, at);"));
 }
 
 TEST_F(TileTest, InterleavedPairsStayInPlace) {

@@ -54,13 +54,15 @@ TEST_F(CudaTuning, KeysSayWhatMatters) {
   EXPECT_THAT(read(qkvHeads("bf16", 4096, 24, 128, true, false)).key().epilogue, HasSubstr("3 weights"));
   EXPECT_THAT(tuning->key().epilogue, HasSubstr("norm, heads of 128"));
   EXPECT_THAT(read(gateResidual("bf16", 4096, 3072, 12288, false)).key().epilogue, HasSubstr("residual"));
+  EXPECT_EQ(read(gatedMlp("bf16", 4608, 9216, 3072, GateSpelling::TwoLayers, false)).key().text(), "gemm sm_90a bf16 1x4608x18432x3072 (gated, exp)");
   EXPECT_NE(read(biasGelu("bf16", 4096, 3072, 3072)).key(), read(plainGemm("bf16", 1, 4096, 3072, 3072, true)).key());
 }
 
 TEST_F(CudaTuning, CandidatesFitAndBeginWithTheModels) {
   for (const char *arch : {"sm_90a", "sm_80"})
     for (const CudaCase &c : {plainGemm("bf16", 1, 4096, 12288, 3072, true), qkvHeads("bf16", 4096, 24, 128, true, false), qkvHeads("bf16", 4096, 38, 64, true, true),
-                              gateResidual("bf16", 4096, 3072, 12288, false), twoRanges("bf16", 4608, 3072, 3072, 12288), plainGemm("bf16", 1, 512, 3072, 3072, false)}) {
+                              gateResidual("bf16", 4096, 3072, 12288, false), twoRanges("bf16", 4608, 3072, 3072, 12288), plainGemm("bf16", 1, 512, 3072, 3072, false),
+                              gatedMlp("bf16", 4608, 9216, 3072, GateSpelling::GateLast, true)}) {
       GemmTuning &gemm = read(c, arch);
       std::vector<tuning::Tiles> tiles = gemm.candidates(16);
       ASSERT_GE(tiles.size(), 2u) << gemm.key().text();
@@ -107,6 +109,9 @@ TEST_F(CudaTuning, TilesThatDoNotFitAreRefused) {
   EXPECT_NE(mma.misfit(with(mma.modelTiles(), {{"stages", 8}, {"k", 64}})), "");
   EXPECT_NE(mma.misfit(with(mma.modelTiles(), {{"warps_n", 3}})), "");
   EXPECT_NE(mma.misfit(good), ""); // Hopper's
+  GemmTuning &gated = read(gatedMlp("bf16", 4096, 12288, 3072, GateSpelling::TwoLayers, true));
+  EXPECT_NE(gated.misfit(with(gated.modelTiles(), {{"n", 192}, {"box", 64}})), ""); // 96 columns of the output
+  EXPECT_NE(gated.misfit(with(gated.modelTiles(), {{"pingpong", 0}, {"n", 128}, {"box", 64}, {"split", 2}, {"cluster_m", 1}})), "");
 }
 
 TEST_F(CudaTuning, MeasuredTilesGoBeforeTheModels) {

@@ -37,7 +37,7 @@ std::string gemmUnit(const std::string &tile, const std::string &element, const 
          "struct Config {\n"
          "  using Element = " + element + ";\n  static constexpr int " + tile + ";\n"
          "  static constexpr int BLOCK_M = 128, CLUSTER_N = 1, SPLIT = 1, GROUP = 8, BOX = 64;\n"
-         "  static constexpr bool EVEN = false;\n"
+         "  static constexpr bool EVEN = false, GATED = " + std::string(epilogue.starts_with("SwiGlu") ? "true" : "false") + ", EARLY = true;\n"
          "};\n"
          "using Epilogue = " + epilogue + ";\n"
          "extern \"C\" __global__ void __launch_bounds__(gemm_sm90::Layout<Config>::THREADS, 1)\n"

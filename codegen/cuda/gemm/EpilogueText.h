@@ -20,6 +20,7 @@ struct EpilogueText {
   std::vector<unsigned> pointers;    ///< the struct's members: numbers of block arguments, in order
   std::vector<int32_t> strides;      ///< and after the pointers: strides that differ between the products of a launch
   std::optional<unsigned> residual;  ///< the argument that the copy engine fetches
+  bool loadsRows = false;            ///< threads load values that differ between rows
 };
 
 /// How an operand of the result's type and shape comes: fetched by the copy engine (RESIDUAL), or loaded like any other.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 using namespace mlir;
 
 namespace ditc {
@@ -63,6 +65,18 @@ void ProblemArguments::splitByBatch() {
     }
 }
 
+WeightRows ProblemArguments::weightRows(size_t i) const {
+  const TileWeight &weight = problem.weights[std::min(i, problem.weights.size() - 1)];
+  if (!program.gated || problem.weights.size() > 1)
+    return {weight.argument, 0, weight.columns};
+  return {weight.argument, i == 0 ? 0 : columns(), columns()};
+}
+
+int32_t ProblemArguments::weightEnd(size_t i) const {
+  bool isLast = program.gated || i + 1 >= problem.weights.size();
+  return isLast ? std::numeric_limits<int32_t>::max() : problem.weights[i].begin + problem.weights[i].columns;
+}
+
 int64_t ProblemArguments::headColumns(const TileOutput &output) const {
   return output.columnDims.size() == 2 ? types[argumentOf(output)].getDimSize(output.columnDims.back()) : output.columns;
 }
@@ -111,7 +125,7 @@ LogicalResult GemmKernel::read(plan::KernelOp kernel, ResidualBy residual) {
 SmallVector<int64_t> GemmKernel::weightColumns() const {
   SmallVector<int64_t> columns;
   for (const TileProblem &problem : program.problems)
-    if (problem.weights.size() > 1)
+    if (problem.weights.size() > 1 && !program.gated)
       for (const TileWeight &weight : problem.weights)
         columns.push_back(weight.columns);
   return columns;

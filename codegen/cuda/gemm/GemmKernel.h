@@ -17,6 +17,12 @@ struct GemmSize {
 /// Multiplications and additions of all products.
 double flopOf(mlir::ArrayRef<GemmSize> sizes);
 
+/// Rows of a weight, which are columns of the product.
+struct WeightRows {
+  unsigned argument = 0;
+  int64_t first = 0, count = 0;
+};
+
 /// One problem of a kernel with what its arguments are in memory.
 class ProblemArguments {
 public:
@@ -35,6 +41,13 @@ public:
   /// Strides of rows and batches in elements: of an operand whose last dimension is k or the columns, or of a result.
   std::optional<std::pair<int64_t, int64_t>> rowStridesOf(unsigned argument) const { return rowStridesOf(argument, split); }
   std::optional<std::pair<int64_t, int64_t>> rowStridesOf(const TileOutput &output) const { return rowStridesOf(output, split); }
+
+  bool isGated() const { return program.gated; }
+  /// Columns of the results, as the templates' Problem counts them.
+  int64_t columns() const { return program.outputColumns(problem); }
+  /// What b[i] of the templates' Problem is, and the columns before which it is used; parts that are absent repeat the last one.
+  WeightRows weightRows(size_t i) const;
+  int32_t weightEnd(size_t i) const;
 
   unsigned argumentOf(const TileOutput &output) const { return firstOutput + output.result; }
   /// Columns of a head; all columns of the output when it has no dimension of heads.
@@ -74,7 +87,7 @@ struct GemmKernel {
   const EpilogueText &epilogue() const { return epilogues.front(); }
   mlir::Type elementType() const { return problems.front().types[program.problems.front().a.front()].getElementType(); }
   /// The columns are a multiple of those that the epilogue sees together: `chunk` when any number will do.
-  bool isEven(int chunk) const { return program.problems.front().columns % (epilogue().columns ? epilogue().columns : chunk) == 0; }
+  bool isEven(int chunk) const { return problems.front().columns() % (epilogue().columns ? epilogue().columns : chunk) == 0; }
   /// Columns where outputs begin, which no store crosses.
   mlir::SmallVector<int64_t> outputBegins() const;
   /// Columns of weights that lie side by side: a tile's width divides them.

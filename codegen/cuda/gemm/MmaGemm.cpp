@@ -32,7 +32,7 @@ public:
 
   LogicalResult pack(Problem &p) {
     const TileProblem &problem = arguments.problem;
-    p.rows = arguments.split.rows, p.batches = arguments.split.batches, p.columns = problem.columns;
+    p.rows = arguments.split.rows, p.batches = arguments.split.batches, p.columns = arguments.columns();
     for (size_t i = 0; i < 2; ++i) {
       unsigned argument = problem.a[std::min(i, problem.a.size() - 1)];
       p.k[i] = i < problem.k.size() ? problem.k[i] : 0;
@@ -40,10 +40,10 @@ public:
         return failure();
     }
     for (size_t i = 0; i < 4; ++i) {
-      const TileWeight &weight = problem.weights[std::min(i, problem.weights.size() - 1)];
-      p.bEnd[i] = i + 1 < problem.weights.size() ? weight.begin + weight.columns : std::numeric_limits<int32_t>::max();
+      WeightRows weight = arguments.weightRows(i);
+      p.bEnd[i] = arguments.weightEnd(i);
       int64_t row = plan::layoutOf(arguments.types[weight.argument]).strides[0], none;
-      if (failed(place(weight.argument, offsetof(Problem, b) + 8 * i, p.bRow[i], none, std::pair{row, int64_t(0)})))
+      if (failed(place(weight.argument, offsetof(Problem, b) + 8 * i, p.bRow[i], none, std::pair{row, int64_t(0)}, 2 * row * weight.first)))
         return failure();
     }
     for (size_t i = 0; i < 4; ++i) {
@@ -58,13 +58,13 @@ public:
   }
 
 private:
-  /// Rows of an argument, which start on 16 bytes.
-  LogicalResult place(unsigned argument, size_t at, int64_t &row, int64_t &batch, std::optional<std::pair<int64_t, int64_t>> strides) {
+  /// Rows of an argument from `skipped` bytes on, which start on 16 bytes.
+  LogicalResult place(unsigned argument, size_t at, int64_t &row, int64_t &batch, std::optional<std::pair<int64_t, int64_t>> strides, int64_t skipped = 0) {
     MemRefType type = arguments.types[argument];
     bool isDense = plan::layoutOf(type).strides.back() == 1 || type.getShape().back() == 1;
     if (!strides || !isDense || arguments.alignments[argument] < 16)
       return failure();
-    patches.push_back({static_cast<uint32_t>(offset + at), cuda::PointerPatch{argument, 0}});
+    patches.push_back({static_cast<uint32_t>(offset + at), cuda::PointerPatch{argument, skipped}});
     std::tie(row, batch) = *strides;
     bool startsAligned = (row % 8 == 0 || arguments.split.rows == 1) && (batch % 8 == 0 || arguments.split.batches == 1);
     return success(startsAligned);
@@ -76,6 +76,8 @@ private:
 };
 
 std::string unitText(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTiles &tiles) {
+  auto flag = [](bool value) { return value ? "true" : "false"; };
+  int chunk = gemm.program.gated ? kMmaChunk / 2 : kMmaChunk;
   return fmt::format(R"(#include "common/epilogue_functions.cuh"
 #include "gemm_mma.cuh"
 using namespace ditc;
@@ -87,7 +89,7 @@ struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, BLOCK_K = {}, STAGES = {};
   static constexpr int WARPS_M = {}, WARPS_N = {}, GROUP = {}, RANGES = {}, CHUNK = {};
-  static constexpr bool EVEN = {};
+  static constexpr bool EVEN = {}, GATED = {};
 }};
 
 {}
@@ -98,7 +100,7 @@ extern "C" __global__ void __launch_bounds__({}, 2)
 }}
 )",
                      writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages,
-                     tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), kMmaChunk, gemm.isEven(kMmaChunk) ? "true" : "false", gemm.epilogue().functions,
+                     tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), chunk, flag(gemm.isEven(chunk)), flag(gemm.program.gated), gemm.epilogue().functions,
                      gemm.epilogue().type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }
 

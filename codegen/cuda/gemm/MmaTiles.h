@@ -17,9 +17,9 @@ struct MmaTiles {
   uint32_t sharedBytes() const { return stages * stageBytes(); }
 };
 
-/// Columns that a pointwise epilogue sees together.
+/// Columns of the product that a pointwise epilogue sees together.
 constexpr int kMmaChunk = 64;
-/// Columns that the epilogue of a kernel sees together.
+/// Columns of the product that the epilogue of a kernel sees together.
 inline int64_t mmaColumns(const GemmKernel &gemm) { return gemm.epilogue().columns > 0 ? gemm.epilogue().columns : kMmaChunk; }
 
 /// All tiles that fit, the one that should be fastest first; never none. `columns`: what the epilogue sees together, a

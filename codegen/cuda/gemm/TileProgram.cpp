@@ -31,9 +31,6 @@ public:
       return {Reason::NoSlot, body.getTerminator()->getOperand(0)};
     if (program.problems.size() == 2 && (program.problems[0].columns != program.problems[1].columns || program.problems[0].k != program.problems[1].k))
       return {Reason::ShapeMismatch, program.problems[1].product().getRhs()};
-    for (const TileProblem &problem : program.problems)
-      if (problem.weights.size() > kMaxWeights || !fitTiles(problem))
-        return {Reason::ShapeMismatch, problem.product().getRhs()};
     for (Operation &op : body.without_terminator()) {
       cluster.ops.push_back(&op);
       cluster.members.insert(&op);
@@ -42,7 +39,10 @@ public:
     }
     if (Verdict verdict = readOutputs(); !verdict)
       return verdict;
+    program.gated = llvm::all_of(program.problems, [&](const TileProblem &problem) { return isGated(problem); });
     for (TileProblem &problem : program.problems) {
+      if (problem.weights.size() > kMaxWeights || !fitTiles(problem))
+        return {Reason::ShapeMismatch, problem.product().getRhs()};
       if (!fitHeads(problem))
         return {Reason::HeadSplitsTile, problem.product().getRhs()};
       if (Verdict verdict = placeOutputs(problem); !verdict)
@@ -87,15 +87,28 @@ private:
     return {};
   }
 
+  /// One result of half the columns; whether each of its elements needs two that are as far apart is seen later.
+  bool isGated(const TileProblem &problem) const {
+    auto own = llvm::make_filter_range(outputs, [&](const TileOutput &output) { return isOf(output, problem); });
+    int64_t half = problem.columns / 2;
+    bool endsInHalves = problem.weights.size() == 1 || (problem.weights.size() == 2 && problem.weights[1].begin == half);
+    return program.head == 0 && endsInHalves && half % 8 == 0 && llvm::hasSingleElement(own) && (*own.begin()).columns == half;
+  }
+
+  bool isOf(const TileOutput &output, const TileProblem &problem) const {
+    Value value = body.getTerminator()->getOperand(output.result);
+    return llvm::any_of(problem.weights, [&](const TileWeight &weight) { return dependsOn(value, weight.product); });
+  }
+
   /// Tiles do not span weights.
-  static bool fitTiles(const TileProblem &problem) {
-    return problem.weights.size() == 1 || llvm::all_of(problem.weights, [](const TileWeight &weight) { return weight.columns % 64 == 0; });
+  bool fitTiles(const TileProblem &problem) const {
+    return problem.weights.size() == 1 || program.gated || llvm::all_of(problem.weights, [](const TileWeight &weight) { return weight.columns % 64 == 0; });
   }
 
   /// Heads do not span weights either: the narrowest tile that holds whole heads ends where a weight does.
   bool fitHeads(const TileProblem &problem) const {
     int64_t width = program.head == 96 ? 192 : std::max<int64_t>(program.head, 64);
-    return problem.weights.size() == 1 || llvm::all_of(problem.weights, [&](const TileWeight &weight) { return weight.columns % width == 0; });
+    return problem.weights.size() == 1 || program.gated || llvm::all_of(problem.weights, [&](const TileWeight &weight) { return weight.columns % width == 0; });
   }
 
   /// Dimensions of each result, and the size of heads when columns are mixed.
@@ -151,9 +164,9 @@ private:
   /// Which product and which of its columns each result is.
   Verdict placeOutputs(TileProblem &problem) {
     for (TileOutput output : outputs) {
-      Value value = body.getTerminator()->getOperand(output.result);
-      if (llvm::none_of(problem.weights, [&](const TileWeight &weight) { return dependsOn(value, weight.product); }))
+      if (!isOf(output, problem))
         continue;
+      Value value = body.getTerminator()->getOperand(output.result);
       if (output.columns % std::max<int64_t>(program.head, 2) != 0)
         return {Reason::HeadSplitsTile, value};
       addVars(output);
@@ -162,7 +175,7 @@ private:
       std::optional<int64_t> begin = first ? columnOf(*first) : std::nullopt;
       if (!begin)
         return pull.verdict ? Verdict{Reason::NoSlot, value} : pull.verdict;
-      output.begin = program.head > 0 ? *begin / program.head * program.head : *begin;
+      output.begin = program.gated ? 0 : program.head > 0 ? *begin / program.head * program.head : *begin;
       problem.outputs.push_back(std::move(output));
     }
     llvm::sort(problem.outputs, [](const TileOutput &a, const TileOutput &b) { return a.begin < b.begin; });
@@ -173,7 +186,7 @@ private:
       next += output.columns;
     }
     bool isMixed = program.head == 0 && problem.outputs.size() > 1 && llvm::any_of(problem.outputs, [](const TileOutput &o) { return o.begin % 64 != 0; });
-    if (next != problem.columns || problem.outputs.size() > kMaxOutputs || isMixed)
+    if (next != program.outputColumns(problem) || problem.outputs.size() > kMaxOutputs || isMixed)
       return {Reason::NoSlot, problem.product().getResult()};
     return checkElements(problem);
   }
@@ -203,7 +216,7 @@ private:
       int64_t inChunk = expr.index.constant - output.begin;
       bool fits = program.head > 0 ? inChunk >= 0 && inChunk < program.head && inChunk % 8 < 2 && expr.index.coefficient(var + 1) == 2 &&
                                          (output.vars[var].size == 1 || expr.index.coefficient(var) == program.head)
-                                   : inChunk == place && (output.vars[var].size == 1 || expr.index.coefficient(var) == 2);
+                                   : (inChunk == place || (program.gated && inChunk == place + output.columns)) && (output.vars[var].size == 1 || expr.index.coefficient(var) == 2);
       if (!problem.weightOf(expr.op) || !fits)
         return false;
     }

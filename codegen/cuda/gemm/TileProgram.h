@@ -41,9 +41,15 @@ struct TileProgram {
   mlir::Block *body = nullptr;
   mlir::SmallVector<TileProblem, 2> problems;
   int64_t head = 0; ///< columns that are seen together, because they are normalised or change places; 0: none
+  /// The result has half of the product's columns, each made of two that lie half a product apart: the gate of an MLP and
+  /// what it is multiplied with. Each half is one weight, or rows of one.
+  bool gated = false;
 
   /// The variables behind those of the rows: with heads `head` and `quad`, else `column`.
   unsigned columnVar(const TileOutput &output) const { return output.rowDims.size(); }
+
+  /// Columns of the results of a problem, beside each other.
+  int64_t outputColumns(const TileProblem &problem) const { return gated ? problem.columns / 2 : problem.columns; }
 
   TilePull pullOf(const TileProblem &problem, const TileOutput &output, TilePull::Strides strides) const;
   /// Index of the output's element in group i of eight columns, at place e of a pair (see epilogue.cuh).

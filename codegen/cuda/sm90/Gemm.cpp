@@ -37,7 +37,7 @@ public:
   /// Fills the numbers, and appends the maps as patches from `offset` bytes on.
   LogicalResult pack(Problem &p, size_t offset, std::vector<cuda::ParameterPatch> &patches) {
     const TileProblem &problem = arguments.problem;
-    p.rows = arguments.split.rows, p.batches = arguments.split.batches, p.columns = problem.columns;
+    p.rows = arguments.split.rows, p.batches = arguments.split.batches, p.columns = arguments.columns();
     for (int i = 0; i < 2; ++i) {
       unsigned argument = problem.a[std::min<size_t>(i, problem.a.size() - 1)];
       p.k[i] = i < static_cast<int>(problem.k.size()) ? problem.k[i] : 0;
@@ -45,9 +45,8 @@ public:
         return failure();
     }
     for (size_t i = 0; i < 4; ++i) {
-      const TileWeight &weight = problem.weights[std::min(i, problem.weights.size() - 1)];
-      p.bEnd[i] = i + 1 < problem.weights.size() ? weight.begin + weight.columns : std::numeric_limits<int32_t>::max();
-      if (failed(add(patches, offset + offsetof(Problem, b) + 128 * i, mapOfWeight(weight.argument))))
+      p.bEnd[i] = arguments.weightEnd(i);
+      if (failed(add(patches, offset + offsetof(Problem, b) + 128 * i, mapOfWeight(arguments.weightRows(i)))))
         return failure();
     }
     for (size_t i = 0; i < 4; ++i) {
@@ -88,10 +87,11 @@ private:
     return map;
   }
 
-  std::optional<TensorMapPatch> mapOfWeight(unsigned argument) const {
-    MemRefType type = arguments.types[argument];
-    uint64_t n = type.getDimSize(0), k = type.getDimSize(1), row = 2 * plan::layoutOf(type).strides[0];
-    return TensorMapPatch{argument, 0, dtypeOf(type), {k, n, 1}, {row, row}, {64, static_cast<uint32_t>(tiles.n / tiles.clusterM), 1}, cuda::TensorMapSwizzle::Bytes128};
+  std::optional<TensorMapPatch> mapOfWeight(const WeightRows &rows) const {
+    MemRefType type = arguments.types[rows.argument];
+    uint64_t n = rows.count, k = type.getDimSize(1), row = 2 * plan::layoutOf(type).strides[0];
+    uint32_t boxRows = arguments.isGated() ? tiles.n / 2 : tiles.n / tiles.clusterM;
+    return TensorMapPatch{rows.argument, rows.first * static_cast<int64_t>(row), dtypeOf(type), {k, n, 1}, {row, row}, {64, boxRows, 1}, cuda::TensorMapSwizzle::Bytes128};
   }
 
   /// (column in the head, row, head, batch)
@@ -129,6 +129,14 @@ private:
   const EpilogueText &epilogue;
 };
 
+/// Weights of a launch that overlaps the one before can be fetched before that one has ended, if nothing in a step writes them.
+bool fetchesEarly(plan::KernelOp kernel, const GemmKernel &gemm) {
+  auto stable = kernel.getConfig() ? kernel.getConfig().getAs<DenseI64ArrayAttr>("stable") : DenseI64ArrayAttr();
+  return stable && gainsByOverlap(flopOf(gemm.sizes), 0) && llvm::all_of(gemm.problems, [&](const ProblemArguments &arguments) {
+    return llvm::all_of(arguments.problem.weights, [&](const TileWeight &weight) { return llvm::is_contained(stable.asArrayRef(), weight.argument); });
+  });
+}
+
 std::string unitText(plan::KernelOp kernel, const GemmKernel &gemm, const GemmTiles &tiles) {
   const EpilogueText &epilogue = gemm.epilogue();
   auto flag = [](bool value) { return value ? "true" : "false"; };
@@ -143,7 +151,7 @@ struct Config {{
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, STAGES = {}, CONSUMERS = {};
   static constexpr int CLUSTER_M = {}, CLUSTER_N = {}, SPLIT = {}, GROUP = {};
   static constexpr int BOX = {}, BOXES = {}, CHUNK = BOX;
-  static constexpr bool PINGPONG = {}, EVEN = {};
+  static constexpr bool PINGPONG = {}, EVEN = {}, GATED = {}, EARLY = {};
 }};
 
 {}
@@ -155,7 +163,7 @@ extern "C" __global__ void __launch_bounds__({}, 1)
 )",
                      writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6),
                      tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, flag(tiles.pingpong),
-                     flag(gemm.isEven(tiles.box)), epilogue.functions,
+                     flag(gemm.isEven(tiles.box)), flag(gemm.program.gated), flag(fetchesEarly(kernel, gemm)), epilogue.functions,
                      epilogue.type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }
 

@@ -28,12 +28,17 @@ struct GemmNeeds {
   mlir::SmallVector<int64_t> weightColumns;     ///< of weights side by side; a tile's width divides them
   mlir::SmallVector<int64_t> outputBegins;      ///< columns that a store does not cross
   bool residual = false;                        ///< fetched by the copy engine during the k loop
+  bool gated = false;                           ///< a tile's results are half of its columns
+  bool loadsRows = false;                       ///< the epilogue loads what differs between rows, which takes registers
 
   static GemmNeeds of(const GemmKernel &kernel);
 };
 
 /// All tiles that fit, the one that should be fastest first; never none.
 std::vector<GemmTiles> gemmCandidates(mlir::ArrayRef<GemmSize> sizes, const GemmNeeds &needs);
+
+/// Microseconds that the fastest of them should take on an H200.
+double gemmMicroseconds(mlir::ArrayRef<GemmSize> sizes, const GemmNeeds &needs);
 
 /// Cluster tiles of all products of a launch.
 int64_t tileCount(mlir::ArrayRef<GemmSize> sizes, const GemmTiles &tiles);

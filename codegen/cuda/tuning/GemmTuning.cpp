@@ -70,7 +70,9 @@ std::string epilogueClass(const GemmKernel &gemm) {
   const EpilogueText &epilogue = gemm.epilogue();
   std::vector<std::string> words;
   auto number = [&](const char *what, size_t count) { words.push_back(fmt::format("{} {}", count, what)); };
-  if (problem.weights.size() > 1)
+  if (gemm.program.gated)
+    words.push_back("gated");
+  else if (problem.weights.size() > 1)
     number("weights", problem.weights.size());
   dit::MatmulOp product = problem.product();
   if (product.getBias())
@@ -126,7 +128,7 @@ std::string GemmTuning::misfit(const tuning::Tiles &fields) const {
   if (arch.hasWgmma())
     text = ditc::misfit(hopperTilesOf(fields, unknown), kernel.sizes, GemmNeeds::of(kernel));
   else
-    text = ditc::misfit(mmaTilesOf(fields, unknown), arch, mmaColumns(kernel), kernel.weightColumns());
+    text = ditc::misfit(mmaTilesOf(fields, unknown), arch, mmaColumns(kernel), kernel.weightColumns(), kernel.program.gated);
   return unknown.empty() ? text : fmt::format("the template has no '{}'", unknown);
 }
 

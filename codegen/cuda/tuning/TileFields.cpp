@@ -82,9 +82,9 @@ std::string misfit(const GemmTiles &t, ArrayRef<GemmSize> sizes, const GemmNeeds
     return "the accumulators do not fit into registers";
   if (!within(t.clusterM, 1, 2) || !within(t.clusterN, 1, 2) || t.clusterM * t.clusterN > 2 || t.n % (8 * t.clusterM) != 0 || t.m % (8 * t.clusterN) != 0)
     return "at most two blocks share an operand";
-  if (!within(t.split, 1, 8) || (t.split > 1 && (t.clusterM * t.clusterN > 1 || t.pingpong)) || t.n % t.split != 0)
+  if (!within(t.split, 1, 8) || (t.split > 1 && (t.clusterM * t.clusterN > 1 || t.pingpong || needs.gated)) || t.n % t.split != 0)
     return "k cannot be split this way";
-  int finished = t.n / t.split;
+  int finished = t.n / t.split / (needs.gated ? 2 : 1);
   bool isBox = (t.box == 64 || t.box % 32 == 16) && within(t.box, 16, 240) && finished % t.box == 0;
   if (!isBox || llvm::any_of(needs.outputBegins, [&](int64_t begin) { return begin % t.box != 0; }) || (needs.head > 0 && needs.head % t.box != 0))
     return "boxes do not divide what is stored";
@@ -97,14 +97,14 @@ std::string misfit(const GemmTiles &t, ArrayRef<GemmSize> sizes, const GemmNeeds
   return t.sharedBytes() > kHopperSharedBytes ? "the stages do not fit into shared memory" : "";
 }
 
-std::string misfit(const MmaTiles &t, const CudaArch &arch, int64_t columns, ArrayRef<int64_t> multiples) {
+std::string misfit(const MmaTiles &t, const CudaArch &arch, int64_t columns, ArrayRef<int64_t> multiples, bool gated) {
   bool inRange = within(t.m, 16, 256) && within(t.n, 16, 256) && within(t.stages, 2, 8) && within(t.group, 1, 64) && (t.k == 32 || t.k == 64);
   if (!inRange || !within(t.warpsM, 1, 8) || !within(t.warpsN, 1, 8))
     return "sizes are out of range";
   if (t.m % (16 * t.warpsM) != 0 || t.n % (32 * t.warpsN) != 0 || t.n / t.warpsN % columns != 0)
     return "a warp has not whole chunks of the epilogue";
   int rowsApart = t.threads() / (t.k / 8); // rows that are copied at once
-  if (rowsApart % 8 != 0 || t.m % rowsApart != 0 || t.n % rowsApart != 0)
+  if (rowsApart % 8 != 0 || t.m % rowsApart != 0 || t.n / (gated ? 2 : 1) % rowsApart != 0)
     return "rows are not copied evenly";
   if (t.m * t.n / t.threads() > 128 || t.threads() > 256)
     return "the accumulators do not fit into registers";

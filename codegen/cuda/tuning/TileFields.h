@@ -18,6 +18,6 @@ MmaTiles mmaTilesOf(const tuning::Tiles &fields, std::string &unknown);
 
 /// Why there is no such kernel, as in the templates' static_asserts; empty when there is.
 std::string misfit(const GemmTiles &tiles, mlir::ArrayRef<GemmSize> sizes, const GemmNeeds &needs);
-std::string misfit(const MmaTiles &tiles, const CudaArch &arch, int64_t columns, mlir::ArrayRef<int64_t> multiples);
+std::string misfit(const MmaTiles &tiles, const CudaArch &arch, int64_t columns, mlir::ArrayRef<int64_t> multiples, bool gated);
 
 } // namespace ditc

@@ -104,32 +104,41 @@ __device__ void send(const Staging<L> &staging, const Problem &p, const Tile &ti
   }
 }
 
-/// One chunk of an epilogue without a residual: the boxes are used in turn.
+/// One chunk of an epilogue without a residual: the boxes are used in turn. `up`: with GATED, what `x` meets.
 template <class L, class Epilogue, class At>
 __device__ void finishChunk(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int row,
-                            int column, float (&x)[Epilogue::COLUMNS / 2], const At &at) {
-  epilogue(x, at);
+                            int column, float (&x)[Epilogue::COLUMNS / 2], const float (&up)[Epilogue::COLUMNS / 2],
+                            const At &at) {
+  if constexpr (L::GATED)
+    epilogue(x, up, at);
+  else
+    epilogue(x, at);
 #pragma unroll
-  for (int part = 0; part < Epilogue::OUTPUT / L::BOX; ++part) {
+  for (int part = 0; part < Epilogue::COLUMNS / L::BOX; ++part) {
     if (staging.lane == 0)
       storeWaitRead<L::BOXES - 1>();  // the store that used this box last has read it
     __syncwarp();
 #pragma unroll
     for (int pair = 0; pair < L::BOX / 16; ++pair)
       writePiece(staging, staging.next, pair, x + L::BOX / 2 * part + 8 * pair);
-    send(staging, p, tile, staging.next, row, column / Epilogue::COLUMNS * Epilogue::OUTPUT + L::BOX * part);
+    send(staging, p, tile, staging.next, row, column + L::BOX * part);
     staging.next = staging.next + 1 == L::BOXES ? 0 : staging.next + 1;
   }
 }
 
-/// A box with its residual, which the result replaces sixteen columns at a time.
+/// A box with its residual, which the result replaces sixteen columns at a time. Where accumulators leave few registers,
+/// the loads of all pieces at once would spill: each piece waits for the one before.
 template <class L, class Epilogue, class At>
 __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int box,
                           int row, int column, float *x, At at) {
 #pragma unroll
   for (int pair = 0; pair < L::BOX / 16; ++pair, at.firstColumn += 16) {
     u32 residual[4];
+    if constexpr (L::CROWDED)
+      __syncwarp();
     loadMatrices(staging.piece(box, pair), residual);
+    if constexpr (L::CROWDED)
+      __syncwarp();
     epilogue(*reinterpret_cast<float(*)[8]>(x + 8 * pair), residual, at);
     writePiece(staging, box, pair, x + 8 * pair);
   }
@@ -137,13 +146,13 @@ __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue 
 }
 
 /// `tile` begins with the columns that this block finishes, which are those of `share`.
-template <class L, class Epilogue>
-__device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int firstRow,
-                       int share, Accumulators<L> &acc) {
+template <class L, class Epilogue, int PROBLEMS>
+__device__ void finish(Staging<L> &staging, const Problem &p, const Epilogues<Epilogue, PROBLEMS> &epilogues,
+                       const Tile &tile, int firstRow, int share, Accumulators<L> &acc) {
   constexpr int COLUMNS = Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS, CHUNKS = L::FINISHED / COLUMNS;
-  static_assert(L::FINISHED % COLUMNS == 0, "BLOCK_N / SPLIT is a multiple of the columns that the epilogue sees together");
-  static_assert(Epilogue::RESIDUAL || Epilogue::OUTPUT % L::BOX == 0, "a chunk's output fills whole boxes");
-  static_assert(!Epilogue::RESIDUAL || Epilogue::COLUMNS == 16, "a residual comes in pieces of 16 columns");
+  static_assert(L::FINISHED % COLUMNS == 0, "a block finishes a multiple of the columns that the epilogue sees together");
+  static_assert(COLUMNS % L::BOX == 0, "a chunk fills whole boxes");
+  static_assert(!Epilogue::RESIDUAL || (Epilogue::COLUMNS == 16 && !L::GATED), "a residual comes in pieces of 16 columns");
   Residual<L> residual{p, tile, firstRow};
 #pragma unroll
   for (int band = 0; band < L::BANDS; ++band)
@@ -152,6 +161,10 @@ __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &ep
       if (L::SPLIT > 1 && all / CHUNKS != share)
         continue;
       int chunk = all % CHUNKS, row = firstRow + 64 * band, column = tile.column + chunk * COLUMNS, index = band * CHUNKS + chunk;
+      int which = PROBLEMS == 1 ? 0 : tile.problem;
+      if constexpr (PROBLEMS > 1)
+        asm volatile("" : "+r"(which));  // the arguments are read when they are used: no registers hold them meanwhile
+      const Epilogue &epilogue = epilogues.of[which];
       bool inside = row < p.rows && column < p.columns;  // the same for the whole warp
       float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][all * COLUMNS / 2]);
       Place<!L::EVEN> at{tile.batch, row + staging.lane / 4, column + staging.lane % 4 * 2, p.rows, p.columns};
@@ -163,7 +176,9 @@ __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogue &ep
           storeCommit();  // an empty group, so that groups count boxes
         residual.refill(staging, index);
       } else if (inside) {
-        finishChunk(staging, p, epilogue, tile, row, column, x, at);
+        constexpr int OTHER_HALF = L::GATED ? L::BLOCK_N / 4 : 0;
+        const auto &up = *reinterpret_cast<const float(*)[COLUMNS / 2]>(&acc[band][OTHER_HALF + all * COLUMNS / 2]);
+        finishChunk(staging, p, epilogue, tile, row, column, x, up, at);
       }
     }
 }

@@ -12,10 +12,10 @@ constexpr int BLOCK_K = 64;  // 128 bytes: one row of the swizzle pattern
 
 /// One product. Rows are counted per batch; a tile does not span batches.
 struct Problem {
-  TensorMap a[2], b[4];      // (k, row, batch), (k, column, 0)
+  TensorMap a[2], b[4];      // (k, row, batch), (k, column, 0); GATED: b[0] gives the gate, b[1] what it is multiplied with
   TensorMap out[4];          // (column in the head, row, head, batch)
   TensorMap residual;        // like out
-  int rows, batches, columns;
+  int rows, batches, columns;  // GATED: columns of the output
   int k[2];                  // values of k in a[0] and a[1]
   int headColumns[4];        // columns of a head in out's maps; all of them if there are no heads
   int outEnd[4];             // output columns before outEnd[i] go to out[i], counted from outEnd[i - 1]
@@ -38,11 +38,13 @@ template <class Config>
 struct Layout : Config {
   static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, STAGES = Config::STAGES;
   static constexpr int CONSUMERS = Config::CONSUMERS, SPLIT = Config::SPLIT;
+  static constexpr int WIDTH = Config::GATED ? BLOCK_N / 2 : BLOCK_N;  // columns of the output that a tile is
   static constexpr int SHARING = Config::CLUSTER_M * Config::CLUSTER_N, CLUSTER = SHARING * SPLIT;
   static constexpr int THREADS = 128 * (CONSUMERS + 1);
   static constexpr int SHARERS = Config::PINGPONG ? 1 : CONSUMERS;  // consumers of one tile
   static constexpr int BANDS = BLOCK_M / 64 / SHARERS;              // 64-row products of one consumer
-  static constexpr int FINISHED = BLOCK_N / SPLIT;                  // columns of a tile that a block finishes
+  static constexpr bool CROWDED = BANDS * BLOCK_N / 2 >= 192;       // accumulators leave an epilogue about 40 registers
+  static constexpr int FINISHED = WIDTH / SPLIT;                    // columns of the output that a block finishes
 
   static constexpr int A_BYTES = BLOCK_M * BLOCK_K * 2, B_BYTES = BLOCK_N * BLOCK_K * 2;
   static constexpr int BOX_BYTES = 16 * Config::BOX * 2, WARPS = 4 * CONSUMERS;
@@ -65,11 +67,11 @@ struct Layout : Config {
 
   static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
   static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");
-  static_assert(BLOCK_N % Config::BOX == 0 && (Config::BOX == 64 || Config::BOX % 32 == 16),
-                "BOX divides BLOCK_N, and is 64 or an odd multiple of 16");
+  static_assert(WIDTH % Config::BOX == 0 && (Config::BOX == 64 || Config::BOX % 32 == 16),
+                "BOX divides the columns of a tile, and is 64 or an odd multiple of 16");
   static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && SHARING <= 2,
                 "at most 2 blocks share an operand, each fetches whole repeats of the swizzle");
-  static_assert(SPLIT == 1 || (SPLIT <= 8 && SHARING == 1 && !Config::PINGPONG && FINISHED * SPLIT == BLOCK_N &&
+  static_assert(SPLIT == 1 || (SPLIT <= 8 && !Config::GATED && SHARING == 1 && !Config::PINGPONG && FINISHED * SPLIT == BLOCK_N &&
                                FINISHED % Config::BOX == 0),
                 "k is split over up to 8 blocks that share a tile, each of which finishes whole boxes of it");
   static_assert(CONSUMERS == 2 || (CONSUMERS == 3 && !Config::PINGPONG), "two consumers, or three without ping-pong");
@@ -124,18 +126,29 @@ struct Tile {
 template <class L, int PROBLEMS>
 struct Schedule {
   const Params<PROBLEMS> &params;
-  int clusterRow, clusterColumn;  // this block among those that share operands
-  int share;                      // this block among those that share a tile: which part of k, which columns to finish
+
+  // Where this block is in its cluster is read when it is wanted: accumulators need the register that would hold it.
+  static constexpr bool SHARES = L::SPLIT > 1;
+  __device__ static int rank() { return L::CLUSTER > 1 ? clusterRank() : 0; }
+  /// This block among those that share operands.
+  __device__ static int clusterRow() { return SHARES ? 0 : rank() % L::CLUSTER_M; }
+  __device__ static int clusterColumn() { return SHARES ? 0 : rank() / L::CLUSTER_M; }
+  /// This block among those that share a tile: which part of k, which columns to finish.
+  __device__ static int share() { return SHARES ? rank() : 0; }
 
   __device__ static int downPerBatch(const Problem &p) { return ceilDiv(p.rows, L::BLOCK_M * L::CLUSTER_M); }
-  __device__ static int across(const Problem &p) { return ceilDiv(p.columns, L::BLOCK_N * L::CLUSTER_N); }
+  __device__ static int across(const Problem &p) { return ceilDiv(p.columns, L::WIDTH * L::CLUSTER_N); }
 
-  __device__ int tiles() const {
-    int count = 0;
+  /// True when there is a tile `index`. Counted each time, which `first` makes sure of: the count is not worth a register.
+  __device__ bool has(int index) const {
+    int count = 0, first = 0;
+    asm volatile("" : "+r"(first));
 #pragma unroll
-    for (int i = 0; i < PROBLEMS; ++i)
-      count += downPerBatch(params.problem[i]) * params.problem[i].batches * across(params.problem[i]);
-    return count;
+    for (int i = 0; i < PROBLEMS; ++i) {
+      const Problem &p = params.problem[first + i];
+      count += downPerBatch(p) * p.batches * across(p);
+    }
+    return index < count;
   }
 
   __device__ Tile tile(int index) const {
@@ -151,8 +164,8 @@ struct Schedule {
     int group = index / perGroup, inGroup = index % perGroup;
     int height = min(L::GROUP, rows - group * L::GROUP);
     int row = group * L::GROUP + inGroup % height, column = inGroup / height;
-    return {which, row / down, (row % down * L::CLUSTER_M + clusterRow) * L::BLOCK_M,
-            (column * L::CLUSTER_N + clusterColumn) * L::BLOCK_N};
+    return {which, row / down, (row % down * L::CLUSTER_M + clusterRow()) * L::BLOCK_M,
+            (column * L::CLUSTER_N + clusterColumn()) * L::WIDTH};
   }
 
   __device__ int allSteps(int problem) const {
@@ -160,10 +173,10 @@ struct Schedule {
   }
   /// This block's steps are firstStep … firstStep + steps - 1.
   __device__ int firstStep(int problem) const {
-    return L::SPLIT == 1 ? 0 : allSteps(problem) * share / L::SPLIT;
+    return L::SPLIT == 1 ? 0 : allSteps(problem) * share() / L::SPLIT;
   }
   __device__ int steps(int problem) const {
-    return L::SPLIT == 1 ? allSteps(problem) : allSteps(problem) * (share + 1) / L::SPLIT - firstStep(problem);
+    return L::SPLIT == 1 ? allSteps(problem) : allSteps(problem) * (share() + 1) / L::SPLIT - firstStep(problem);
   }
 };
 

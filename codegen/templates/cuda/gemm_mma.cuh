@@ -24,6 +24,8 @@
 //   GROUP       1 …                            tiles in M that are visited before the next in N
 //   RANGES      1, 2                           ranges of k
 //   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
+//   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,
+//                                              the other half U's at the same places, and so a warp's; b[0] is G, b[1] U
 //
 //   K and N are multiples of 8, every row starts on 16 bytes; M, N and K need not fill tiles. K may come in two ranges, A
 //   from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as separate
@@ -50,8 +52,8 @@ template <class L>
 struct Loader {
   using Element = typename L::Element;
   const Problem<Element> &p;
-  const Element *a[L::RANGES], *b;  // this thread's first row
-  i64 bRow;
+  const Element *a[L::RANGES], *b, *up;  // this thread's first row; `up` with GATED
+  i64 bRow, upRow;
   int column, aRows, bRows;  // first value of k in a step; rows of this thread that exist
   int firstSteps, steps;
   int at;  // in a stage, of A
@@ -70,6 +72,7 @@ struct Loader {
       if (tile.column >= p.bEnd[i])
         weight = i + 1, weightColumn = tile.column - p.bEnd[i];
     bRow = p.bRow[weight], b = p.b[weight] + (weightColumn + row) * bRow;
+    upRow = p.bRow[1], up = p.b[1] + (tile.column + row) * upRow;
     firstSteps = ceilDiv(p.k[0], L::BLOCK_K);
     steps = firstSteps + (L::RANGES == 2 ? ceilDiv(p.k[1], L::BLOCK_K) : 0);
   }
@@ -88,9 +91,16 @@ struct Loader {
       for (int i = 0; i < L::BLOCK_M / L::ROWS_APART; ++i)
         copyAsync<16>(stage + i * L::ROWS_APART * L::BLOCK_K, fromA + i * L::ROWS_APART * aRow, inside && i < aRows);
 #pragma unroll
-      for (int i = 0; i < L::BLOCK_N / L::ROWS_APART; ++i)
+      for (int i = 0; i < L::WIDTH / L::ROWS_APART; ++i)
         copyAsync<16>(stage + L::B_AT + i * L::ROWS_APART * L::BLOCK_K, fromB + i * L::ROWS_APART * bRow,
                       inside && i < bRows);
+      if constexpr (L::GATED) {
+        const Element *fromUp = up + (second ? p.k[0] : 0) + k;
+#pragma unroll
+        for (int i = 0; i < L::WIDTH / L::ROWS_APART; ++i)
+          copyAsync<16>(stage + L::B_AT + (i * L::ROWS_APART + L::WIDTH) * L::BLOCK_K, fromUp + i * L::ROWS_APART * upRow,
+                        inside && i < bRows);
+      }
     }
     copyCommit();
   }
@@ -105,7 +115,7 @@ struct Operands {
   MmaWord a[2][L::BANDS][4], b[2][4];
   int rowOfA, rowOfB, pieceOfA, pieceOfB;  // this lane's in matrix loads
 
-  /// `warpRow`, `warpColumn`: the warp's first row and column in the tile.
+  /// `warpRow`, `warpColumn`: the warp's first row and column (of the output) in the tile.
   __device__ Operands(int warpRow, int warpColumn) {
     int lane = threadIdx.x % 32;
     rowOfA = warpRow + lane % 16, pieceOfA = lane / 16;
@@ -119,7 +129,8 @@ struct Operands {
       loadMatrices4(a[k % 2][band], rows + 16 * band * L::BLOCK_K);
   }
   __device__ void loadB(const typename L::Element *stage, int k, int pair) {
-    const auto *columns = stage + L::B_AT + (rowOfB + 16 * pair) * L::BLOCK_K;
+    int otherHalf = L::GATED && pair >= PAIRS / 2 ? L::WIDTH - L::WARP_WIDTH : 0;
+    const auto *columns = stage + L::B_AT + (rowOfB + 16 * pair + otherHalf) * L::BLOCK_K;
     loadMatrices4(b[pair % 2], columns + L::swizzled(rowOfB, 2 * k + pieceOfB));
   }
 
@@ -200,7 +211,7 @@ __device__ inline void transposeInQuad(MmaWord (&word)[4]) {
 }
 
 /// A chunk of an epilogue's results. It lies in one output and one head.
-template <class L, int OUTPUT>
+template <class L, int COLUMNS>
 __device__ void store(const Problem<typename L::Element> &p, int batch, int row, int column, const float *x) {
   using P = Pair<typename L::Element>;
   int part = 0, inPart = column;
@@ -214,7 +225,7 @@ __device__ void store(const Problem<typename L::Element> &p, int batch, int row,
 #pragma unroll
   for (int half = 0; half < 2; ++half)
 #pragma unroll
-    for (int group = 0; group < OUTPUT / 8; group += 4) {
+    for (int group = 0; group < COLUMNS / 8; group += 4) {
       MmaWord word[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i)
@@ -231,19 +242,23 @@ template <class L, class Epilogue>
 __device__ void finish(const Problem<typename L::Element> &p, const Epilogue &epilogue, const Tile &tile, int warpRow,
                        int warpColumn, Accumulators<L> &acc) {
   constexpr int COLUMNS = Epilogue::COLUMNS;
-  static_assert(L::WARP_N % COLUMNS == 0, "a warp has whole chunks of the epilogue");
-  static_assert(Epilogue::OUTPUT == COLUMNS && COLUMNS % 32 == 0, "quads store four groups of eight columns");
+  static_assert(L::WARP_WIDTH % COLUMNS == 0, "a warp has whole chunks of the epilogue");
+  static_assert(COLUMNS % 32 == 0, "quads store four groups of eight columns");
   static_assert(!Epilogue::RESIDUAL, "the epilogue loads what it adds");
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int band = 0; band < L::BANDS; ++band)
 #pragma unroll
-    for (int chunk = 0; chunk < L::WARP_N / COLUMNS; ++chunk) {
+    for (int chunk = 0; chunk < L::WARP_WIDTH / COLUMNS; ++chunk) {
       int row = tile.row + warpRow + 16 * band, column = tile.column + warpColumn + chunk * COLUMNS;
       if (row >= p.rows || column >= p.columns)  // the same for the whole warp
         continue;
       float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][chunk * COLUMNS / 8][0]);
-      epilogue(x, Place<!L::EVEN>{tile.batch, row + lane / 4, column + lane % 4 * 2, p.rows, p.columns});
+      Place<!L::EVEN> at{tile.batch, row + lane / 4, column + lane % 4 * 2, p.rows, p.columns};
+      if constexpr (L::GATED)
+        epilogue(x, *reinterpret_cast<const float(*)[COLUMNS / 2]>(&acc[band][(L::WARP_WIDTH + chunk * COLUMNS) / 8][0]), at);
+      else
+        epilogue(x, at);
       store<L, COLUMNS>(p, tile.batch, row + lane / 4, column, x);
     }
 }
@@ -260,7 +275,7 @@ __device__ void run(const Params<typename Config::Element, PROBLEMS> &params,
   Tile tile = tileOf<L, PROBLEMS>(params, blockIdx.x);
   int which = PROBLEMS == 1 ? 0 : tile.problem;
   const auto &p = params.problem[which];
-  int warp = threadIdx.x / 32, warpRow = warp / L::WARPS_N * L::WARP_M, warpColumn = warp % L::WARPS_N * L::WARP_N;
+  int warp = threadIdx.x / 32, warpRow = warp / L::WARPS_N * L::WARP_M, warpColumn = warp % L::WARPS_N * L::WARP_WIDTH;
   followPreviousKernel();
 
   Accumulators<L> acc;

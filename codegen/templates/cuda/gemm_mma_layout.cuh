@@ -12,10 +12,10 @@ namespace ditc::gemm_mma {
 /// One product. Rows are counted per batch, strides in elements; a tile does not span batches.
 template <class Element>
 struct Problem {
-  const Element *a[2], *b[4];
+  const Element *a[2], *b[4];  // GATED: b[0] gives the gate, b[1] what it is multiplied with
   Element *out[4];
   i64 aRow[2], aBatch[2], bRow[4], outRow[4], outHead[4], outBatch[4];
-  int rows, batches, columns;
+  int rows, batches, columns;  // GATED: columns of the output
   int k[2];            // values of k in a[0] and a[1]
   int headColumns[4];  // columns of a head of out; all of them if there are no heads
   int outEnd[4];       // columns before outEnd[i] go to out[i], counted from outEnd[i - 1]
@@ -40,6 +40,8 @@ struct Layout : Config {
   static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, BLOCK_K = Config::BLOCK_K;
   static constexpr int THREADS = 32 * Config::WARPS_M * Config::WARPS_N;
   static constexpr int WARP_M = BLOCK_M / Config::WARPS_M, WARP_N = BLOCK_N / Config::WARPS_N;
+  static constexpr int WIDTH = Config::GATED ? BLOCK_N / 2 : BLOCK_N;  // columns of the output that a tile is
+  static constexpr int WARP_WIDTH = WIDTH / Config::WARPS_N;           // and a warp
   static constexpr int BANDS = WARP_M / 16, GROUPS = WARP_N / 8, K_STEPS = BLOCK_K / 16;
   static constexpr int PIECES = BLOCK_K / 8;              // of 16 bytes in a row of a stage
   static constexpr int ROWS_APART = THREADS / PIECES;     // rows that are copied at once
@@ -48,7 +50,7 @@ struct Layout : Config {
 
   static_assert(WARP_M % 16 == 0 && WARP_N % 32 == 0, "a warp's part is made of pairs of 16 x 16 products");
   static_assert(BLOCK_K == 32 || BLOCK_K == 64, "a row of a stage is 64 or 128 bytes");
-  static_assert(BLOCK_M % ROWS_APART == 0 && BLOCK_N % ROWS_APART == 0 && ROWS_APART % 8 == 0, "rows are copied evenly");
+  static_assert(BLOCK_M % ROWS_APART == 0 && WIDTH % ROWS_APART == 0 && ROWS_APART % 8 == 0, "rows are copied evenly");
   static_assert(Config::STAGES >= 2, "one step is copied while another is multiplied");
 
   /// Where piece `piece` of a row lies, in elements from the row's start.
@@ -76,7 +78,7 @@ __device__ int downPerBatch(const Problem &p) {
 }
 template <class L, class Problem>
 __device__ int across(const Problem &p) {
-  return ceilDiv(p.columns, L::BLOCK_N);
+  return ceilDiv(p.columns, L::WIDTH);
 }
 
 /// The tile of a block: down GROUP tiles of M, then one step in N, so that blocks that run at the same time read few
@@ -95,7 +97,7 @@ __device__ Tile tileOf(const Params<typename L::Element, PROBLEMS> &params, int 
   int group = index / perGroup, inGroup = index % perGroup;
   int height = min(L::GROUP, rows - group * L::GROUP);
   int row = group * L::GROUP + inGroup % height;
-  return {which, row / down, row % down * L::BLOCK_M, inGroup / height * L::BLOCK_N};
+  return {which, row / down, row % down * L::BLOCK_M, inGroup / height * L::WIDTH};
 }
 
 }  // namespace ditc::gemm_mma

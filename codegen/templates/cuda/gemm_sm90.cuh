@@ -28,17 +28,20 @@
 //                                              others their columns of its sums, and finishes BLOCK_N / SPLIT of them; for
 //                                              products with fewer tiles than multiprocessors; k has SPLIT steps or more
 //   GROUP       1 …                            cluster tiles in M that are visited before the next in N
-//   BOX         64, or 16 · odd                columns of a staging box, a divisor of the epilogue's OUTPUT
+//   BOX         64, or 16 · odd                columns of a staging box, a divisor of the epilogue's COLUMNS
 //   BOXES       1 …                            staging boxes (16 rows x BOX columns) per warp; a residual wants about as
 //                                              many as a warp's share of the tile has
+//   EARLY       bool                           B is the same in every step: it is fetched before the kernel before has ended
 //   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
+//   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,
+//                                              the other half U's at the same places; b[0] is G, b[1] U; not with SPLIT
 //
 //   K is a multiple of 8 (the copy engine's 16 bytes); M, N (multiple of 8) and K need not fill tiles. K may come in two
 //   ranges, A from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as
 //   separate weights), whose ends are multiples of a tile. Rows of `out` are placed by its map, so that the
 //   output may be part of a larger buffer, or have its heads outside (headColumns).
-//   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1}, out, residual {BOX, 16, 1, 1}; all
-//   with the 128-byte swizzle, but out and residual without where BOX is not 64.
+//   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1} (GATED: always {64, BLOCK_N / 2, 1}),
+//   out, residual {BOX, 16, 1, 1}; all with the 128-byte swizzle, but out and residual without where BOX is not 64.
 //
 //   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB,
 //                  + 4 · BLOCK_M · BLOCK_N · (SPLIT - 1) / SPLIT
@@ -47,6 +50,7 @@
 //   measured (one NVIDIA H200 at its power limit, bf16, random data, beside cuBLAS 13.0 in the same run)
 //     PINGPONG 128 x 192, no cluster   4096 x 12288 x 3072: 654 TFLOP/s, 1.01 x    32760 x 15360 x 5120: 633, 1.05 x
 //     PINGPONG 128 x 128, no cluster   4608 x 21504 x 3072: 662 TFLOP/s, 1.07 x    8192 x 7296 x 2432: 657, 1.08 x
+//     GATED, PINGPONG 128 x 128, 4608 x (2 · 9216) x 3072: 735 us, in clusters of two 762 and at the power limit 796 (without 811)
 //     fourteen products of FLUX, SD3.5, PixArt and Wan: 1.05 x with the best tile for each, 1.03 x with the first alone
 //     with epilogues beside cuBLAS(Lt) and torch.compile, thirteen cases: 1.14 x; every figure is in tests/bench/results
 //     steady state, 1440 MHz: 192 x 192 with 3 consumers, CLUSTER_M 2, 4608 x 3072 x 15360: 679 TFLOP/s, cuBLAS 686; without
@@ -73,39 +77,74 @@ __device__ inline const TensorMap *weightOf(const Problem &p, int &column) {
   return weight;
 }
 
-/// The producer: one thread keeps the ring of stages full. Blocks of a cluster each fetch a slice of the shared operand
-/// and send it to all.
+/// The copies of one tile. Blocks of a cluster each fetch a slice of the shared operand and send it to all.
+template <class L, int PROBLEMS>
+struct TileCopies {
+  static constexpr int A_SLICE = L::BLOCK_M / L::CLUSTER_N, B_SLICE = L::BLOCK_N / L::CLUSTER_M;
+  const Shared<L> &shared;
+  const Problem &p;
+  Tile tile;
+  const TensorMap *weight;
+  int clusterRow, clusterColumn, firstSteps, begin, end;
+
+  __device__ TileCopies(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule, const Tile &which)
+      : shared(shared), p(schedule.params.problem[which.problem]), tile(which), clusterRow(schedule.clusterRow()),
+        clusterColumn(schedule.clusterColumn()), firstSteps(ceilDiv(p.k[0], BLOCK_K)),
+        begin(schedule.firstStep(tile.problem)), end(begin + schedule.steps(tile.problem)) {
+    weight = L::GATED ? &p.b[clusterRow] : weightOf(p, tile.column);
+    tile.row += clusterColumn * A_SLICE;
+    tile.column += L::GATED ? 0 : clusterRow * B_SLICE;
+  }
+
+  /// Past the end of a range A is zero, whatever B holds there.
+  __device__ void copyA(int stage, int step) const {
+    bool second = step >= firstSteps;
+    int k = (second ? step - firstSteps : step) * BLOCK_K;
+    u32 full = shared.full(stage), a = shared.a(stage) + clusterColumn * A_SLICE * 128;
+    if constexpr (L::CLUSTER_N == 2)
+      copyBoxMulticast(a, p.a[second], full, 3, k, tile.row, tile.batch);
+    else
+      copyBox(a, p.a[second], full, k, tile.row, tile.batch);
+  }
+
+  __device__ void copyB(int stage, int step) const {
+    int k = step >= firstSteps ? p.k[0] + (step - firstSteps) * BLOCK_K : step * BLOCK_K;
+    u32 full = shared.full(stage), b = shared.b(stage) + clusterRow * B_SLICE * 128;
+    if constexpr (L::CLUSTER_M == 2)
+      copyBoxMulticast(b, *weight, full, 3, k, tile.column, 0);
+    else
+      copyBox(b, *weight, full, k, tile.column, 0);
+    if constexpr (L::GATED && L::CLUSTER_M == 1)
+      copyBox(b + L::WIDTH * 128, p.b[1], full, k, tile.column, 0);
+  }
+};
+
+/// The producer: one thread keeps the ring of stages full. With EARLY it fetches weights into the empty ring while the
+/// kernel before still runs.
 template <class L, int PROBLEMS>
 __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule) {
-  constexpr int A_SLICE = L::BLOCK_M / L::CLUSTER_N, B_SLICE = L::BLOCK_N / L::CLUSTER_M;
   Cursor<L::STAGES> cursor;
-  int tiles = schedule.tiles();
-  for (int index = blockIdx.x / L::CLUSTER; index < tiles; index += gridDim.x / L::CLUSTER) {
-    Tile tile = schedule.tile(index);
-    const Problem &p = schedule.params.problem[tile.problem];
-    int firstSteps = ceilDiv(p.k[0], BLOCK_K), begin = schedule.firstStep(tile.problem);
-    int end = begin + schedule.steps(tile.problem);
-    const TensorMap *weight = weightOf(p, tile.column);
-    int aRow = tile.row + schedule.clusterColumn * A_SLICE, bRow = tile.column + schedule.clusterRow * B_SLICE;
-
-    for (int step = begin; step < end; ++step, cursor.advance()) {
-      bool second = step >= firstSteps;
-      int k = (second ? step - firstSteps : step) * BLOCK_K;
-      u32 full = shared.full(cursor.stage);
-      u32 a = shared.a(cursor.stage) + schedule.clusterColumn * A_SLICE * 128;
-      u32 b = shared.b(cursor.stage) + schedule.clusterRow * B_SLICE * 128;
-
-      barrierWait(shared.empty(cursor.stage), cursor.parity ^ 1);
-      barrierExpect(full, L::A_BYTES + L::B_BYTES);
-      // Past the end of a range A is zero, whatever B holds there.
-      if constexpr (L::CLUSTER_N == 2)
-        copyBoxMulticast(a, p.a[second], full, 3, k, aRow, tile.batch);
-      else
-        copyBox(a, p.a[second], full, k, aRow, tile.batch);
-      if constexpr (L::CLUSTER_M == 2)
-        copyBoxMulticast(b, *weight, full, 3, (second ? p.k[0] : 0) + k, bRow, 0);
-      else
-        copyBox(b, *weight, full, (second ? p.k[0] : 0) + k, bRow, 0);
+  int first = blockIdx.x / L::CLUSTER, early = 0;
+  if constexpr (L::EARLY)
+    if (schedule.has(first)) {
+      TileCopies<L, PROBLEMS> copies(shared, schedule, schedule.tile(first));
+      for (; early < min(L::STAGES, copies.end - copies.begin); ++early) {
+        barrierExpect(shared.full(early), L::A_BYTES + L::B_BYTES);
+        copies.copyB(early, copies.begin + early);
+      }
+    }
+  waitForPreviousKernel();
+  for (int index = first; schedule.has(index); index += gridDim.x / L::CLUSTER) {
+    TileCopies<L, PROBLEMS> copies(shared, schedule, schedule.tile(index));
+    for (int step = copies.begin; step < copies.end; ++step, cursor.advance()) {
+      if (L::EARLY && early > 0) {
+        --early;  // B is on its way
+      } else {
+        barrierWait(shared.empty(cursor.stage), cursor.parity ^ 1);
+        barrierExpect(shared.full(cursor.stage), L::A_BYTES + L::B_BYTES);
+        copies.copyB(cursor.stage, step);
+      }
+      copies.copyA(cursor.stage, step);
     }
   }
   allowNextKernel();  // not before: blocks that only wait would hold multiprocessors, which measured 5 % slower
@@ -209,26 +248,23 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
   if (L::PINGPONG && consumer == 1)
     namedArrive(turnBarrier(0), 256);  // consumer 0 begins
 
-  int tiles = schedule.tiles(), clusters = gridDim.x / L::CLUSTER;
-  for (int index = blockIdx.x / L::CLUSTER, count = 0; index < tiles; index += clusters, ++count) {
+  int clusters = gridDim.x / L::CLUSTER;
+  for (int index = blockIdx.x / L::CLUSTER; schedule.has(index); index += clusters) {
     Tile tile = schedule.tile(index);
     int steps = schedule.steps(tile.problem);
-    if (L::PINGPONG && count % 2 != consumer) {
+    if (L::PINGPONG && index / clusters % 2 != consumer) {
       cursor.advance(steps);
       continue;
     }
     const Problem &p = schedule.params.problem[tile.problem];
     Tile finished = tile;
-    finished.column += schedule.share * L::FINISHED;
+    finished.column += schedule.share() * L::FINISHED;
     if constexpr (Epilogue::RESIDUAL)
       Residual<L>{p, finished, tile.row + rowInTile}.begin(staging);
     multiply(shared, cursor, consumer, steps, acc);
     if constexpr (L::SPLIT > 1)
-      exchange(staging, schedule.share, count, acc);
-    int which = PROBLEMS == 1 ? 0 : tile.problem;
-    if constexpr (PROBLEMS > 1)
-      asm volatile("" : "+r"(which));  // keeps the epilogue's arguments out of the k loop's registers
-    finish(staging, p, epilogues.of[which], finished, tile.row + rowInTile, schedule.share, acc);
+      exchange(staging, schedule.share(), index / clusters, acc);
+    finish(staging, p, epilogues, finished, tile.row + rowInTile, schedule.share(), acc);
   }
   if (staging.lane == 0)
     storeWaitRead<0>();  // shared memory has to live until it has been read
@@ -240,11 +276,7 @@ template <class Config, class Epilogue, int PROBLEMS>
 __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
   using L = Layout<Config>;
   Shared<L> shared = setup<L>(params);
-  int rank = L::CLUSTER > 1 ? clusterRank() : 0;
-  bool shares = L::SPLIT > 1;
-  Schedule<L, PROBLEMS> schedule{params, shares ? 0 : rank % L::CLUSTER_M, shares ? 0 : rank / L::CLUSTER_M, shares ? rank : 0};
-
-  waitForPreviousKernel();
+  Schedule<L, PROBLEMS> schedule{params};
 
   int warpgroup = threadIdx.x / 128;
   if (warpgroup == 0) {
@@ -253,6 +285,7 @@ __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PR
       load(shared, schedule);
   } else {
     growRegisters<L::consumerRegisters(PROBLEMS)>();
+    waitForPreviousKernel();
     consume(shared, schedule, epilogues, warpgroup - 1);
   }
   // A block may not end while others of its cluster still copy into it or arrive at its barriers.

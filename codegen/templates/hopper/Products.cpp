@@ -4,6 +4,7 @@
 #include "codegen/templates/hopper/Catalogue.h"
 #include "codegen/templates/hopper/Products.h"
 
+#include "codegen/cuda/sm90/GemmTiles.h"
 #include "dialects/fusion/Cost.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -96,6 +97,43 @@ Verdict acceptsKRanges(const Cluster &cluster, dit::ConcatOp concat) {
   return {};
 }
 
+/// Weights of a launch that are products of one input.
+struct Columns {
+  explicit Columns(ArrayRef<const Cluster *> clusters) {
+    for (const Cluster *cluster : clusters)
+      for (Operation *anchor : cluster->anchors)
+        add(cast<dit::MatmulOp>(anchor));
+    if (!areInPlace())
+      widths.clear(); // then they are one
+  }
+
+  /// The kernel reads each where it is.
+  bool areInPlace() const { return count == 1 || (count <= kMaxGemmWeights && isTiled); }
+  int64_t copiedBytes() const { return areInPlace() ? 0 : bytes; }
+  double microseconds() const {
+    GemmNeeds needs;
+    if (count > 1)
+      needs.weightColumns = widths;
+    return gemmMicroseconds(size, needs);
+  }
+
+private:
+  void add(dit::MatmulOp op) {
+    int64_t width = tensorType(op.getResult()).getShape().back();
+    size = {1, productRows(op), size.columns + width, tensorType(op.getLhs()).getShape().back()};
+    widths.push_back(width);
+    isTiled &= width % kNarrowestTile == 0;
+    bytes += dit::tensorBytes(tensorType(op.getRhs()));
+    ++count;
+  }
+
+  GemmSize size;
+  SmallVector<int64_t> widths;
+  size_t count = 0;
+  int64_t bytes = 0;
+  bool isTiled = true;
+};
+
 class GemmTemplate : public KernelTemplate {
 public:
   StringRef family() const override { return "gemm"; }
@@ -117,6 +155,18 @@ public:
       return {};
     if (tensorType(first.getRhs()).getShape() != tensorType(second.getRhs()).getShape() || first.getTransposeRhs() != second.getTransposeRhs())
       return {Reason::ShapeMismatch, second.getRhs()};
+    return {};
+  }
+
+  /// Where that holds memory, the time saved has to be worth it: a product that fills the GPU alone gains nothing.
+  Verdict acceptsAsColumns(const Cluster &a, const Cluster &b, int64_t keptBytes) const override {
+    if (Verdict verdict = acceptsTogether(a, b); !verdict)
+      return verdict;
+    Columns first({&a}), second({&b}), both({&a, &b});
+    int64_t held = keptBytes + both.copiedBytes() - first.copiedBytes() - second.copiedBytes();
+    double saved = first.microseconds() + second.microseconds() - both.microseconds();
+    if (held > 0 && !isWorthHolding(saved, held))
+      return {Reason::JoinTooDear, b.anchors.front()->getOperand(1)};
     return {};
   }
 };

@@ -17,6 +17,10 @@ constexpr int64_t kMaxTileWidth = 256;
 /// Products with at most this many rows are bound by reading the weights.
 constexpr int64_t kMaxGemvRows = 16;
 
+/// A gemm reads so many weights side by side where they are, each in whole tiles; more are copied into one.
+constexpr size_t kMaxGemmWeights = 4;
+constexpr int64_t kNarrowestTile = 64;
+
 /// Columns of a result that one thread block of such a product computes.
 constexpr int64_t kGemvColumns = 8;
 

@@ -27,6 +27,8 @@ class Variant:
     boxes: int = 2
     box: int = 64
     even: bool = True
+    early: bool = False  # B may be fetched before the kernel before has ended
+    gated: bool = False
     dtype: torch.dtype = BF16
     epilogue: str = "Pointwise<Element>"
     label: str = "plain"  # a short name of the epilogue
@@ -37,7 +39,7 @@ class Variant:
         shape = f"{self.m}x{self.n}_s{self.stages}_c{self.consumers}_{self.cluster_m}x{self.cluster_n}"
         schedule = ("pingpong" if self.pingpong else "coop") + (f"_k{self.split}" if self.split > 1 else "")
         box = "" if self.box == 64 else f"x{self.box}"
-        tail = "" if self.even else "_tail"
+        tail = ("" if self.even else "_tail") + ("_gated" if self.gated else "") + ("_early" if self.early else "")
         dtype = "" if self.dtype == BF16 else "_f16"
         return f"{self.label}_{shape}_{schedule}_g{self.group}_b{self.boxes}{box}_p{self.problems}{tail}{dtype}"
 
@@ -70,7 +72,8 @@ struct Config {{
   static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
   static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, SPLIT = {self.split}, GROUP = {self.group};
   static constexpr int BOX = {self.box}, BOXES = {self.boxes};
-  static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]};
+  static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]}, GATED = {flag[self.gated]};
+  static constexpr bool EARLY = {flag[self.early]};
 }};
 using Epilogue = {self.epilogue};
 extern "C" __global__ void __launch_bounds__(gemm_sm90::Layout<Config>::THREADS, 1)
@@ -95,6 +98,12 @@ def pointwise(bias=None):
     return struct.pack("<Q", pointer(bias))
 
 
+def swiglu(bias=None):
+    """The bias of gate and up, one behind the other."""
+    halves = (None, None) if bias is None else bias.chunk(2)
+    return struct.pack("<QQ", *map(pointer, halves))
+
+
 def gate_residual(bias=None, gate=None, batch_stride=0, row_stride=0):
     return struct.pack("<QQii", pointer(bias), pointer(gate), batch_stride, row_stride)
 
@@ -110,7 +119,8 @@ def by_columns(first, second, split):
 
 @dataclasses.dataclass
 class Problem:
-    """One product. Tensors: a (batch, rows, k) or two of them for two ranges of k; b (columns, k); out and residual
+    """One product. Tensors: a (batch, rows, k) or two of them for two ranges of k; b (columns, k), of a gated variant gate
+    and up one behind the other; out and residual
     (batch, rows, heads, columns of a head) as views of any strides, or (batch, rows, columns)."""
     a: list
     b: torch.Tensor
@@ -137,13 +147,17 @@ class Problem:
                                     [variant.box, 16, 1, 1], swizzle=128 if variant.box == 64 else 0), columns
 
         a = [operand(t, variant.m // variant.cluster_n) for t in self.a]
-        b = operand(self.b.unsqueeze(0), variant.n // variant.cluster_m)
+        if variant.gated:
+            gate, up = (operand(half.unsqueeze(0), variant.n // 2) for half in self.b.chunk(2))
+            b = gate + 3 * up
+        else:
+            b = 4 * operand(self.b.unsqueeze(0), variant.n // variant.cluster_m)
         out, head_columns = zip(*[output(t) for t in self.out])
         residual = output(self.residual)[0] if self.residual is not None else bytes(128)
         batches, rows, _ = self.a[0].shape
-        maps = a[0] + a[-1] + 4 * b + out[0] + 3 * out[-1] + residual
+        maps = a[0] + a[-1] + b + out[0] + 3 * out[-1] + residual
         never = (1 << 31) - 1
-        numbers = struct.pack("<17i", rows, batches, self.b.shape[0], self.a[0].shape[2],
+        numbers = struct.pack("<17i", rows, batches, self.b.shape[0] // (2 if variant.gated else 1), self.a[0].shape[2],
                               self.a[1].shape[2] if len(self.a) == 2 else 0, head_columns[0],
                               head_columns[-1], head_columns[-1], head_columns[-1], self.out_split, never, never, never, never, never, never, never)
         return (maps + numbers).ljust(24 * 64, b"\0")

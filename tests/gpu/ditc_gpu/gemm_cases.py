@@ -62,7 +62,8 @@ CHECK_SHAPES = [
     (1, 129, 264, (64,)), (1, 640, 768, (72, 136)), (2, 500, 1000, (1000, 24)),
 ]
 # Shapes that are timed as two products in one launch beside the peer's two calls: (name, image rows, text rows, columns, k).
-JOINT = [("flux joint qkv, plain", 4096, 512, 9216, 3072), ("flux joint up, plain", 4096, 512, 12288, 3072)]
+JOINT = [("flux joint qkv, plain", 4096, 512, 9216, 3072), ("flux joint up, plain", 4096, 512, 12288, 3072),
+         ("flux joint out, plain", 4096, 512, 3072, 3072), ("flux joint down, plain", 4096, 512, 3072, 12288)]
 
 CHECK_VARIANTS = PLAIN + SPLITS + [
     dataclasses.replace(COOP_128x256, cluster_m=1, cluster_n=2), Variant(256, 128, stages=4, cluster_n=2),
@@ -92,6 +93,7 @@ def benches():
 def variants():
     """Everything that a bundle holds."""
     everything = [case.variant for case in checks()] + PLAIN + FEW_ROWS + [dataclasses.replace(v, problems=2) for v in PLAIN]
+    everything += [dataclasses.replace(v, early=True) for v in PLAIN + FEW_ROWS]
     for case in [*gemm_fused.cases().values(), *gemm_fused.small_cases().values()]:
         everything += case.variants
     return list({v.name: v for v in everything}.values())

@@ -161,18 +161,14 @@ class Up:
 
 
 class Gated(Up):
-    """SwiGLU. The kernel's weight has rows of gate and up in turns of eight; the peer's are one after the other."""
+    """SwiGLU of one weight, gate and up one behind the other."""
     def __init__(self, **rest):
         super().__init__(activation="Silu", **rest)
-        self.variants = with_clusters(TILE_128, epilogue="SwiGlu<Element>", label="swiglu")
+        narrow = Variant(128, 192, stages=4, pingpong=True, box=48, even=self.columns % 96 == 0)
+        self.variants = with_clusters(TILE_128, Variant(128, 256, stages=4), epilogue="SwiGlu<Element>", label="swiglu", gated=True)
+        self.variants += with_clusters(narrow, epilogue="SwiGlu<Element, 48>", label="swiglu", gated=True)
 
-    def tensors(self):
-        x, w, bias = super().tensors()
-        def interleave(t):
-            return t.unflatten(0, (2, -1, 8)).transpose(0, 1).flatten(0, 2).contiguous()
-        return [x, w, bias, interleave(w), interleave(bias)]
-
-    def math(self, x, w, bias, *_):
+    def math(self, x, w, bias):
         gate, up = F.linear(x, w, bias).chunk(2, -1)
         return F.silu(gate) * up,
 
@@ -182,8 +178,8 @@ class Gated(Up):
         return [torch.full((self.rows, self.columns // 2), float("nan"), device="cuda", dtype=torch.bfloat16)]
 
     def problems(self, tensors, outputs):
-        x, _, _, w, bias = tensors
-        return [Problem([x[None]], w, [outputs[0][None]], gemm.pointwise(bias))]
+        x, w, bias = tensors
+        return [Problem([x[None]], w, [outputs[0][None]], gemm.swiglu(bias))]
 
 
 class Down:
@@ -298,6 +294,17 @@ class Sd3Qkv(QkvNormRope):
         return gemm.head_norm_rope(bias, query_scale, key_scale, None, self.width, 1e-6)
 
 
+FEW_ROWS = [Variant(128, 96, stages=6, split=2, box=48, boxes=1), Variant(128, 144, stages=4, split=3, box=48, boxes=1),
+            Variant(128, 64, stages=8, boxes=1)]
+
+
+def few_rows(case, tiles):
+    """The case with tiles for less than a wave of large ones."""
+    first = case.variants[0]
+    case.variants = [dataclasses.replace(tile, epilogue=first.epilogue.replace("GeluTanh>", f"GeluTanh, {tile.box}>"), label=first.label + "_few") for tile in tiles]
+    return case
+
+
 def cases():
     """{name: case} at full size, timed and checked."""
     return {
@@ -308,7 +315,10 @@ def cases():
         "sd3.5 qkv + norm": Sd3Qkv(8192, 2432, 2432), "pixart up + gelu": Up(8192, 4608, 1152),
         "pixart down + gate + residual": Down(2, 4096, 1152, (4608,)),
         "pixart out + gate + residual": Down(2, 4096, 1152, (1152,)),
-        "swiglu": Gated(rows=4096, columns=16384, k=3072),
+        "dit up + gelu": few_rows(Up(512, 4608, 1152), [Variant(128, 144, stages=5, box=48), Variant(128, 128, stages=6)]),
+        "dit down + gate + residual": few_rows(Down(2, 256, 1152, (4608,)), FEW_ROWS),
+        "dit out + gate + residual": few_rows(Down(2, 256, 1152, (1152,)), FEW_ROWS),
+        "swiglu": Gated(rows=4608, columns=18432, k=3072), "swiglu, lumina": Gated(rows=4096, columns=13824, k=2560),
     }
 
 

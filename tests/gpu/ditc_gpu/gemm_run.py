@@ -73,7 +73,7 @@ def bench_plain(bundle, shape):
         variant = dataclasses.replace(variant, problems=len(rows))
         calls[variant.name] = launches(variant, False)
         if dependent:
-            calls[variant.name + "_pdl"] = launches(variant, True)
+            calls[variant.name + "_pdl"] = launches(dataclasses.replace(variant, early=True), True)
     torch.cuda.synchronize()
     return {"shape": name, "size": [rows, columns, k], "flop": 2 * sum(rows) * columns * k,
             "us": timing.compare(calls, sets)}
@@ -107,8 +107,9 @@ def bench_fused(bundle, name, case):
     bytes_per_call = 2 * sum(t.numel() for t in case.tensors() + case.outputs())
     sets = timing.sets_for(bytes_per_call)
     tensors, outputs = [case.tensors() for _ in range(sets)], [case.outputs() for _ in range(sets)]
-    compiled = torch.compile(case.math, dynamic=False)
-    calls = {"torch.compile": lambda i: compiled(*tensors[i])}
+    compiled = {"torch.compile": torch.compile(case.math, dynamic=False),
+                "max-autotune": torch.compile(case.math, dynamic=False, mode="max-autotune-no-cudagraphs")}
+    calls = {peer: lambda i, function=function: function(*tensors[i]) for peer, function in compiled.items()}
     if getattr(case, "library", None) and case.library(*tensors[0]) is not None:
         calls["cublaslt"] = lambda i: case.library(*tensors[i])
     for variant in case.variants:

@@ -3,7 +3,7 @@
 import math
 
 
-PEERS = ("cublas", "cublaslt", "torch.compile")
+PEERS = ("cublas", "cublaslt", "torch.compile", "max-autotune")
 
 
 def checks(cases, results):

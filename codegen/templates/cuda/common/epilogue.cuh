@@ -5,10 +5,11 @@
 //
 //   struct Epilogue {
 //     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 16; just 16 with RESIDUAL
-//     static constexpr int OUTPUT;          // columns left afterwards (half of them for SwiGLU)
 //     static constexpr bool RESIDUAL;       // wants a second tensor of the output's shape, fetched by the copy engine
 //     template <class Place> __device__ void operator()(float (&x)[COLUMNS / 2], const Place &at) const;
 //     …or, with RESIDUAL:  operator()(float (&x)[COLUMNS / 2], const u32 (&residual)[COLUMNS / 4], const Place &at)
+//     …or, where the template's Config is GATED:  operator()(float (&x)[COLUMNS / 2], const float (&up)[COLUMNS / 2], const Place &at)
+//                                           with the columns of the second factor at the same places
 //   };
 //
 //   a thread's part of a chunk           columns at.column(i), at.column(i) + 1       i = 0 … COLUMNS/8 - 1
@@ -110,7 +111,7 @@ __device__ inline void addBias(float (&x)[VALUES], const Element *bias, const Pl
 /// out = activation(acc + bias)
 template <class Element, class Activation = NoActivation, int WIDTH = 64>
 struct Pointwise {
-  static constexpr int COLUMNS = WIDTH, OUTPUT = WIDTH;
+  static constexpr int COLUMNS = WIDTH;
   static constexpr bool RESIDUAL = false;
   const Element *bias;
 
@@ -126,7 +127,7 @@ struct Pointwise {
 /// out = residual + gate · (acc + bias), the gate per batch or per token; without a gate (null) it is 1.
 template <class Element, bool PER_TOKEN = false>
 struct GateResidual {
-  static constexpr int COLUMNS = 16, OUTPUT = 16;
+  static constexpr int COLUMNS = 16;
   static constexpr bool RESIDUAL = true;
   const Element *bias, *gate;
   int gateBatchStride, gateRowStride;
@@ -152,22 +153,24 @@ struct GateResidual {
   }
 };
 
-/// out = silu(gate) · up. The weight's rows alternate eight of the gate, eight of up, so that both halves of a product
-/// lie in one thread; the output has half the columns.
-template <class Element>
+/// out = silu(gate) · up, where the template is GATED.
+template <class Element, int WIDTH = 64>
 struct SwiGlu {
-  static constexpr int COLUMNS = 128, OUTPUT = 64;
+  static constexpr int COLUMNS = WIDTH;
   static constexpr bool RESIDUAL = false;
-  const Element *bias;  // interleaved like the weight
+  const Element *gateBias, *upBias;
 
   template <class Place>
-  __device__ void operator()(float (&x)[COLUMNS / 2], const Place &at) const {
-    addBias(x, bias, at);
+  __device__ void operator()(float (&x)[COLUMNS / 2], const float (&up)[COLUMNS / 2], const Place &at) const {
+    addBias(x, gateBias, at);
+    float y[COLUMNS / 2];
 #pragma unroll
-    for (int i = 0; i < COLUMNS / 16; ++i)
+    for (int i = 0; i < COLUMNS / 2; ++i)
+      y[i] = up[i];
+    addBias(y, upBias, at);
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        x[4 * i + e] = Silu::apply<Element>(x[8 * i + e]) * x[8 * i + 4 + e];
+    for (int i = 0; i < COLUMNS / 2; ++i)
+      x[i] = Silu::apply<Element>(x[i]) * y[i];
   }
 };
 
@@ -176,7 +179,7 @@ struct SwiGlu {
 ///   INTERLEAVED: the pairs that rotate together are columns 2j, 2j + 1 of a head; else j, j + HEAD/2.
 template <class Element, int HEAD, bool INTERLEAVED = true>
 struct HeadNormRope {
-  static constexpr int COLUMNS = HEAD, OUTPUT = HEAD;
+  static constexpr int COLUMNS = HEAD;
   static constexpr bool RESIDUAL = false;
   const Element *bias, *queryScale, *keyScale;  // scales: one value per column of a head, or null for no norm
   const float2 *rotations;                      // [row][HEAD / 2]: cosine and sine, or null
@@ -251,10 +254,9 @@ private:
 /// the first half of an MLP. `split` is a multiple of both widths.
 template <class First, class Second>
 struct ByColumns {
-  static constexpr int COLUMNS = First::COLUMNS, OUTPUT = COLUMNS;
+  static constexpr int COLUMNS = First::COLUMNS;
   static constexpr bool RESIDUAL = false;
-  static_assert(First::COLUMNS == Second::COLUMNS && First::OUTPUT == COLUMNS && Second::OUTPUT == COLUMNS,
-                "both parts see chunks of one width");
+  static_assert(First::COLUMNS == Second::COLUMNS, "both parts see chunks of one width");
   First first;
   Second second;
   int split;

@@ -36,6 +36,8 @@ __device__ inline float quadSum(float x) {
 }
 __device__ inline float square(float x) { return x * x; }
 
+/// For divisors that have a normal reciprocal, or are infinite.
+__device__ inline float divideApprox(float a, float b) { return a * reciprocalApprox(b); }
 __device__ inline float fastExp(float x) { return exp2Approx(x * 1.442695041f); }
 
 /// For bf16 the hardware's tanh (error 2^-11) lies below the rounding of the result; fp16 takes two special functions.

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/gemm/ElementText.h"
+
+#include "codegen/cuda/ScalarText.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include <fmt/format.h>
+
+using namespace mlir;
+
+namespace ditc {
+
+using Kind = TileExpr::Kind;
+
+void ElementText::begin(const TileOutput &output) {
+  current = &output;
+  failedAddress = biasIsAdded = false;
+  appliedNorm = nullptr;
+}
+
+std::string ElementText::loop(const ElementRun &written, HalfLoop half, llvm::function_ref<std::string(int, const std::string &)> store) {
+  run = &written;
+  nextPlace = 0;
+  loads.clear();
+  for (const TileExprRef &expr : run->pair)
+    visitLoads(*expr);
+  nextPlace = 0;
+  std::string first = print(*run->pair[0]), second = print(*run->pair[1]);
+  std::string indent(half == HalfLoop::Around ? 6 : 4, ' '), ofColumns, ofRows;
+  for (auto &[key, load] : loads)
+    (load.ofRow ? ofRows : ofColumns) += fmt::format("{}  {}{}\n", indent, half == HalfLoop::Inside && load.ofRow ? "  " : "", load.definition);
+  std::string head = fmt::format("#pragma unroll\n{}for (int i = {}; i < {}; ++i) {{\n", indent, run->first, program.head > 0 ? std::to_string(run->last) : "COLUMNS / 8");
+  if (half == HalfLoop::Around)
+    return fmt::format("{}{}{}{}  {}\n{}  {}\n{}}}\n", head, ofColumns, ofRows, indent, store(0, first), indent, store(1, second), indent);
+  std::string row = ofRows.empty() ? "" : "        int row = at.row(half);\n";
+  return fmt::format("{}{}#pragma unroll\n      for (int half = 0; half < 2; ++half) {{\n{}{}        {}\n        {}\n      }}\n    }}\n", head, ofColumns, row, ofRows, store(0, first), store(1, second));
+}
+
+//===-- Loads -------------------------------------------------------------------------------------------===//
+
+/// Neighbours of one pair are loaded together.
+void ElementText::visitLoads(const TileExpr &expr) {
+  if (expr.kind == Kind::Accumulator || expr.kind == Kind::Load) {
+    int64_t move = run->steps[nextPlace++];
+    if (expr.kind == Kind::Load && expr.argument != result.residual)
+      addLoad(expr, move);
+  }
+  if (expr.kind == Kind::Accumulator && biasIsAdded) {
+    nextPlace += expr.children.size();
+    return;
+  }
+  if (expr.kind == Kind::Norm && expr.op == appliedNorm) {
+    visitLoads(*expr.children.front());
+    nextPlace += expr.children.size() - 1;
+    return;
+  }
+  for (const TileExprRef &child : expr.children)
+    visitLoads(*child);
+}
+
+bool ElementText::isPairable(const TileExpr &load, int64_t move) const {
+  int64_t bytes = dit::elementBytes(types[load.argument].getElementType());
+  return move % 2 == 0 && alignments[load.argument] >= 2 * bytes && llvm::all_of(load.index.terms, [](auto term) { return term.second % 2 == 0; });
+}
+
+std::string ElementText::addLoad(const TileExpr &load, int64_t move) {
+  bool pair = isPairable(load, move);
+  int64_t odd = pair ? load.index.constant % 2 : 0;
+  LoadKey key{load.argument, load.index.plus(TileIndex::of(-odd)), move};
+  auto [entry, isNew] = loads.try_emplace(key);
+  if (isNew) {
+    std::string name = fmt::format("v{}", loads.size() - 1), place = address(load.argument, key.index, move), from = fmt::format("in{} + {}", pointer(load.argument), place);
+    entry->second = {name, pair ? fmt::format("float2 {} = loadPair({});", name, from) : fmt::format("float {} = loadOne({});", name, from), place.find("row") != std::string::npos};
+    result.loadsRows |= entry->second.ofRow;
+  }
+  return pair ? entry->second.variable + (odd ? ".y" : ".x") : entry->second.variable;
+}
+
+//===-- Addresses ---------------------------------------------------------------------------------------===//
+
+size_t ElementText::pointer(unsigned argument) {
+  auto found = llvm::find(result.pointers, argument);
+  if (found == result.pointers.end()) {
+    result.pointers.push_back(argument);
+    return result.pointers.size() - 1;
+  }
+  return found - result.pointers.begin();
+}
+
+/// A stride of rows or batches: a number, or a member where two products share this code.
+std::string ElementText::strideText(unsigned argument, bool ofBatch, int64_t stride) {
+  if (program.problems.size() == 1)
+    return std::to_string(stride);
+  auto [entry, isNew] = strideMembers.try_emplace({argument, ofBatch}, result.strides.size());
+  if (isNew)
+    result.strides.push_back(static_cast<int32_t>(stride));
+  return fmt::format("stride{}", entry->second);
+}
+
+/// Elements from the start, as code. Rows are the tile's row, or its batch and row.
+std::string ElementText::address(unsigned argument, const TileIndex &index, int64_t move) {
+  std::string text;
+  auto addTerm = [&](const std::string &term) { text += (text.empty() ? "" : " + ") + term; };
+  SmallVector<int64_t> sizes, strides;
+  for (size_t i = 0; i < current->rowDims.size(); ++i) {
+    sizes.push_back(current->vars[i].size);
+    strides.push_back(index.coefficient(i));
+  }
+  auto found = rowStrides(sizes, strides, split);
+  failedAddress |= !found;
+  auto [ofRow, ofBatch] = found.value_or(std::pair<int64_t, int64_t>(0, 0));
+  if (split.batches > 1 && ofBatch != 0)
+    addTerm("at.batch * " + strideText(argument, true, ofBatch));
+  if (ofRow != 0)
+    addTerm("row * " + strideText(argument, false, ofRow));
+  unsigned var = program.columnVar(*current);
+  int64_t first = index.coefficient(var);
+  if (program.head == 0) {
+    if (first != 0)
+      addTerm(fmt::format("(at.column(i) - BEGIN){}", first == 2 ? "" : fmt::format(" * {}", first / 2)));
+  } else {
+    if (first != 0)
+      addTerm(fmt::format("head * {}", first));
+    if (int64_t quad = index.coefficient(var + 1))
+      addTerm(fmt::format("quad * {}", quad));
+    if (move != 0)
+      addTerm(fmt::format("i * {}", move));
+  }
+  int64_t constant = index.constant - (program.head > 0 ? move * run->first : 0);
+  if (constant != 0)
+    text += fmt::format("{}{}", text.empty() ? "" : constant < 0 ? " - " : " + ", text.empty() ? constant : std::abs(constant));
+  return text.empty() ? "0" : text;
+}
+
+//===-- Expressions -------------------------------------------------------------------------------------===//
+
+std::string ElementText::print(const TileExpr &expr) {
+  switch (expr.kind) {
+  case Kind::Load: {
+    int64_t move = run->steps[nextPlace++];
+    if (expr.argument == result.residual)
+      return fmt::format("residualOf<Element>(residual[2 * i + half], {})", expr.index.constant % 2);
+    return addLoad(expr, move);
+  }
+  case Kind::Accumulator: return printAccumulator(expr);
+  case Kind::Call: {
+    std::string arguments;
+    for (const TileExprRef &child : expr.children)
+      arguments += (arguments.empty() ? "" : ", ") + print(*child);
+    return fmt::format("{}({})", functionOf(cast<dit::MapOp>(expr.op)), arguments);
+  }
+  case Kind::Norm: return printNorm(expr);
+  }
+  return "";
+}
+
+std::string ElementText::printAccumulator(const TileExpr &expr) {
+  int64_t move = run->steps[nextPlace++], place = expr.index.constant - current->begin;
+  std::string i = "i";
+  if (program.head > 0) {
+    int64_t group = place / 8 - move / 8 * run->first;
+    i = move == 0 ? std::to_string(place / 8) : group == 0 ? "i" : fmt::format("(i {} {})", group < 0 ? "-" : "+", std::abs(group));
+  }
+  bool isUp = program.gated && place >= current->columns;
+  std::string text = fmt::format("{}[4 * {} + 2 * half{}]", isUp ? "up" : "x", i, place % 2 ? " + 1" : "");
+  if (expr.children.empty())
+    return text;
+  if (biasIsAdded) {
+    ++nextPlace; // the bias's own place
+    return text;
+  }
+  return fmt::format("({} + {})", text, print(*expr.children.front()));
+}
+
+std::string ElementText::printNorm(const TileExpr &expr) {
+  auto op = cast<dit::NormOp>(expr.op);
+  unsigned number = norms[expr.op];
+  size_t child = 0;
+  std::string text = print(*expr.children[child++]);
+  if (expr.op == appliedNorm) {
+    nextPlace += expr.children.size() - 1; // the places of weight and bias
+    return text;
+  }
+  if (op.getKind() == dit::NormKind::Layer)
+    text = fmt::format("({} - mean{}[half])", text, number);
+  text = fmt::format("{} * inverse{}[half]", text, number);
+  if (op.getWeight())
+    text = fmt::format("{} * {}", text, print(*expr.children[child++]));
+  if (op.getBias())
+    text = fmt::format("({} + {})", text, print(*expr.children[child++]));
+  return text;
+}
+
+/// Maps with equal bodies are one function. Transcendental functions are the hardware's: their error lies below the
+/// rounding of 16-bit results.
+std::string ElementText::functionOf(dit::MapOp map) {
+  std::string text = printScalarFunction("NAME", map.getBodyBlock(), SigmoidDivision::Approximate);
+  for (auto [from, to] : {std::pair<std::string, std::string>{"tanhf(", "fastTanh<Element>("}, {"expf(", "fastExp("}, {"exp2f(", "exp2Approx("}})
+    for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+      if (at == 0 || !llvm::isAlnum(text[at - 1]))
+        text.replace(at, from.size(), to);
+  auto [entry, isNew] = functions.insert({text, fmt::format("f{}", functions.size())});
+  if (isNew) {
+    std::string definition = text;
+    definition.replace(definition.find("NAME"), 4, entry->second);
+    result.functions += definition + "\n";
+  }
+  return entry->second;
+}
+
+} // namespace ditc
