@@ -6,6 +6,7 @@ A peer is "eager", "compile" (the default mode), a mode of torch.compile ("reduc
 compile_repeated_blocks does, so that equal blocks are compiled once; for models whose autotuning as a whole takes minutes.
 """
 import contextlib
+import gc
 import statistics
 import time
 
@@ -66,6 +67,8 @@ def measure(calls, rounds):
 def run(module, name, inputs, ours, rounds, error):
     """One peer: seconds to its first result, milliseconds a step beside those of `ours` in turns, bytes beside the
     parameters, and `error(output)`."""
+    gc.collect()  # what the peer before left behind is not this one's
+    torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     with compiled(module, name) as function:
