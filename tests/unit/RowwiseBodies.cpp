@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/RowwiseBodies.h"
 
+#include <fmt/format.h>
 #include <sstream>
 #include <vector>
 
@@ -110,6 +111,17 @@ std::string twoStreams(const std::string &first, const std::string &second) {
   return %0, %1 : $T, $R
 })",
                    first, second);
+}
+
+std::string tablesPlusOne(const std::string &type, const std::string &tableType, int count) {
+  std::string parameters, maps, results, types;
+  for (int i = 0; i < count; ++i) {
+    parameters += fmt::format(", %t{}: $R", i);
+    maps += fmt::format("  %{0} = dit.map(%a, %t{0}) : ($T, $R) -> $T {{\n  ^bb0(%x: f32, %y: f32):\n    %r = arith.addf %x, %y : f32\n    dit.yield %r : f32\n  }}\n", i);
+    results += fmt::format("{}%{}", i ? ", " : "", i);
+    types += i ? ", $T" : "$T";
+  }
+  return withTypes(fmt::format("func.func @f(%a: $T{}) -> ({}) {{\n{}  return {} : {}\n}}", parameters, types, maps, results, types), type, tableType);
 }
 
 std::string softmax(const std::string &type, const std::string &reducedType) {

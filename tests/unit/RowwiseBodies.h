@@ -16,6 +16,8 @@ std::string normAndRotary(const std::string &batch, const std::string &tokens, c
 /// A norm of each of two tensors.
 std::string twoStreams(const std::string &first, const std::string &second);
 /// Softmax over dimension 1 by maximum, exponential and sum.
+std::string tablesPlusOne(const std::string &type, const std::string &tableType, int count); ///< each of `count` tables + one tensor
+
 std::string softmax(const std::string &type, const std::string &reducedType);
 /// A norm with weight and bias, or neither.
 std::string norm(const std::string &kind, const std::string &type, const std::string &columnsType);

@@ -46,6 +46,8 @@ TEST(RowwiseNumbers, Softmax) {
 
 TEST(RowwiseNumbers, TwoStreams) { expectRight(twoStreams("1x50x1152xf32", "1x7x1152xf32")); }
 
+TEST(RowwiseNumbers, ManySmallOutputs) { expectRight(tablesPlusOne("2x100xbf16", "1x100xbf16", 20)); }
+
 //===-- Sizes ---------------------------------------------------------------------------------------===//
 
 class RowwiseNorm : public testing::TestWithParam<int> {};

@@ -93,6 +93,13 @@ TEST(RowwiseText, TwoStreamsShareALaunch) {
   EXPECT_EQ(countOf(text, "rows of 1152"), 2u);
 }
 
+TEST(RowwiseText, ManySmallOutputsSpreadOverBlocks) {
+  RowwiseOutcome outcome = emitRowwiseUnit(tablesPlusOne("2x6912xbf16", "1x6912xbf16", 20));
+  EXPECT_EQ(countOf(outcome.text, "blockIdx.x < "), 2u) << outcome.text; // eight, eight and four
+  EXPECT_EQ(outcome.blocks, 3u * 7);
+  EXPECT_EQ(countOf(emitRowwiseUnit(tablesPlusOne("64x6912xbf16", "1x6912xbf16", 20)).text, "blockIdx.x < "), 0u); // large ones read what they share once
+}
+
 TEST(RowwiseText, LargeTensorsHaveWideIndices) {
   EXPECT_THAT(emitRowwiseUnit(gelu("65536x32768xbf16")).text, HasSubstr("using Index = long long;"));
   EXPECT_THAT(emitRowwiseUnit(gelu("65535x32768xbf16")).text, HasSubstr("using Index = int;"));

@@ -18,6 +18,9 @@ constexpr int64_t kManyThreads = 4096;
 constexpr int64_t kLeastHeld = 512;
 /// Elements of a transpose from which on it goes by squares, and the side of a square.
 constexpr int64_t kTiled = 1 << 16, kTile = 64;
+/// Outputs of fewer elements leave most of a GPU idle, so no more than this many go by the same blocks: modulation tables
+/// of all blocks of a model are hundreds of outputs of one launch.
+constexpr int64_t kFewElements = 1 << 16, kSmallTogether = 8;
 
 static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -235,7 +238,9 @@ void addFlatOutput(const Problem &problem, unsigned output, Demand demand, std::
   ArrayRef<int64_t> strides = problem.outputs[output].strides;
   llvm::stable_sort(space.columns, [&](const Factor &a, const Factor &b) { return strides[a.dim] > strides[b.dim]; });
   for (PartWithValues &other : parts)
-    if (!other.part.hasRows && sizesOf(other.part.outputs[0].columns) == sizesOf(space.columns) && shareLarge(other.values, demand.values, 0)) {
+    if (elements < kFewElements && other.part.outputs.size() >= kSmallTogether)
+      continue;
+    else if (!other.part.hasRows && sizesOf(other.part.outputs[0].columns) == sizesOf(space.columns) && shareLarge(other.values, demand.values, 0)) {
       other.part.outputs.push_back(space);
       other.values.insert(demand.values.begin(), demand.values.end());
       return;
