@@ -192,9 +192,13 @@ private:
   Statistic probeStatistic(mlir::Operation *op, const Index &place);
   Statistic declareStatistic(mlir::Operation *op, bool isChunk);
   bool keepsMuch(int64_t columns) const;
+  bool sharesEvenly(int64_t columns) const;
+  Statistic joinedMoments(dit::NormOp norm, const Index &place);
   Statistic computeTotals(mlir::Operation *op, const Index &place, bool overRow, bool isChunk);
   /// One pass over what the statistic combines.
   void pass(mlir::Operation *op, const Index &place, bool overRow, llvm::function_ref<void(const Pulled &)> update);
+  std::string ownTotal(mlir::Operation *op, const Index &place, bool overRow, bool isChunk, mlir::StringRef combiner, const std::string &start,
+                       llvm::function_ref<std::string(const std::string &)> term);
   std::string total(mlir::Operation *op, const Index &place, bool overRow, bool isChunk, mlir::StringRef combiner, const std::string &start,
                     llvm::function_ref<std::string(const std::string &)> term);
   /// A total of each thread as the total of the row.

@@ -246,8 +246,8 @@ void Emitter::pass(Operation *op, const Index &place, bool overRow, llvm::functi
   pop("for (Index " + name + " = 0; " + name + " < " + std::to_string(size) + "; ++" + name + ") {");
 }
 
-/// One pass: the total of `term` of all values, in all threads of the row, or in each lane.
-std::string Emitter::total(Operation *op, const Index &place, bool overRow, bool isChunk, StringRef combiner, const std::string &start,
+/// One pass: the total of `term` of a thread's values, or in each lane.
+std::string Emitter::ownTotal(Operation *op, const Index &place, bool overRow, bool isChunk, StringRef combiner, const std::string &start,
                            llvm::function_ref<std::string(const std::string &)> term) {
   std::string type = scalarTypeName(workType(op)), name = fresh(combiner == "Sum" ? "sum" : "all"), lanes = std::to_string(lanesNow());
   if (isChunk)
@@ -267,7 +267,38 @@ std::string Emitter::total(Operation *op, const Index &place, bool overRow, bool
     }
     line((overRow ? guardNow() : "") + name + " = " + call + ", " + own + ");");
   });
-  return overRow ? combined(combiner, name) : name;
+  return name;
+}
+
+/// The total in all threads of the row, or in each lane.
+std::string Emitter::total(Operation *op, const Index &place, bool overRow, bool isChunk, StringRef combiner, const std::string &start,
+                           llvm::function_ref<std::string(const std::string &)> term) {
+  std::string own = ownTotal(op, place, overRow, isChunk, combiner, start, term);
+  return overRow ? combined(combiner, own) : own;
+}
+
+/// Do all threads of the row have equally many of its values?
+bool Emitter::sharesEvenly(int64_t columns) const {
+  return part->group > 1 && columns % (chunkWidth(columns, maxWidth) * part->group) == 0;
+}
+
+/// Each thread's own mean and squares, then both for the row, in one exchange instead of two that wait for each other.
+Statistic Emitter::joinedMoments(dit::NormOp norm, const Index &place) {
+  int64_t columns = combinedSize(norm), own = columns / part->group;
+  auto reciprocal = [](int64_t count) { return " * (1 / " + scalarLiteral(static_cast<double>(count), false) + ")"; };
+  std::string zero = scalarLiteral(0.0, false);
+  std::string sum = ownTotal(norm, place, true, false, "Sum", zero, [](const std::string &value) { return value; });
+  std::string middle = define("own", sum + reciprocal(own));
+  std::string squares = ownTotal(norm, place, true, false, "Sum", zero, [&](const std::string &value) { return "square(" + value + " - " + middle + ")"; });
+  bool isBlock = part->group > 32;
+  usesBlock |= isBlock;
+  std::string of = isBlock ? ", shared[" + std::to_string(reductions++ % 2) + "]" : "";
+  std::string moments = define("moments", std::string(isBlock ? "momentsInBlock<" : "momentsInWarp<") + std::to_string(part->group) + ", " + std::to_string(own) + ">({" + middle +
+                                              ", " + squares + "}" + of + ")");
+  Statistic result;
+  result.centre = {define("mean", moments + ".mean"), false};
+  result.factor = {define("scale", "reciprocalRoot(" + moments + ".squares" + reciprocal(columns) + " + " + scalarLiteral(norm.getEps().convertToDouble(), false) + ")"), false};
+  return result;
 }
 
 /// `text`, an expression of one lane when `isChunk`, under a name.
@@ -284,6 +315,8 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
   };
   auto same = [](const std::string &value) { return value; };
   if (auto norm = dyn_cast<dit::NormOp>(op)) {
+    if (overRow && !isDouble && norm.getKind() == dit::NormKind::Layer && sharesEvenly(combinedSize(op)))
+      return joinedMoments(norm, place);
     Statistic result;
     std::string zero = scalarLiteral(0.0, isDouble);
     std::string minusCentre;

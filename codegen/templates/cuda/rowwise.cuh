@@ -29,6 +29,7 @@
 // to 20 %), persistent blocks that prefetch the next row into registers (0 to 5 %), threads that own columns (15 to 40 %).
 #pragma once
 
+#include "common/exp2.cuh"
 #include "common/scalars.cuh"
 #include "common/tensor.cuh"
 
@@ -288,9 +289,8 @@ __device__ inline Scalar<Element> rounded(Value value) {
 /// 1 / (1 + e^2x), within 2 · 10^-7.
 __device__ inline float logisticOfMinus2(float x) {
 #ifdef __CUDA_ARCH__
-  float power, inverse;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 2.885390082f));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(power + 1.0f));
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(exp2Approx(x * 2.885390082f) + 1.0f));
   return inverse;
 #else
   return 1.0f / (1.0f + exp2f(x * 2.885390082f));
@@ -388,6 +388,48 @@ __device__ inline Value combineInBlock(Value value, double (&place)[32]) {
   for (int warp = 1; warp < GROUP / 32; ++warp)
     value = Op::combine(value, of[warp]);
   return value;
+}
+
+/// Mean of some values, and the sum of their squared distances from it.
+struct Moments {
+  float mean, squares;
+};
+
+/// Of `count` values and as many others (Chan, Golub and LeVeque, 1979): no large sums that nearly cancel.
+__device__ inline Moments joined(Moments a, Moments b, float count) {
+  float apart = b.mean - a.mean;
+  return {0.5f * (a.mean + b.mean), a.squares + b.squares + apart * apart * (0.5f * count)};
+}
+
+/// The moments of GROUP threads of a warp, of COUNT values each, in all of them.
+template <int GROUP, int COUNT>
+__device__ inline Moments momentsInWarp(Moments own) {
+  constexpr unsigned ALL = 0xffffffffu >> (32 - GROUP);
+  const unsigned mask = ALL << (threadIdx.x % 32 / GROUP * GROUP);
+#pragma unroll
+  for (int distance = 1; distance < GROUP; distance *= 2)
+    own = joined(own, {fromNeighbour(mask, own.mean, distance), fromNeighbour(mask, own.squares, distance)},
+                 COUNT * distance);
+  return own;
+}
+
+/// The moments of a block of GROUP threads, of COUNT values each, in all of them.
+template <int GROUP, int COUNT>
+__device__ inline Moments momentsInBlock(Moments own, double (&place)[32]) {
+  static_assert(GROUP % 32 == 0, "a row is a whole block");
+  Moments *of = reinterpret_cast<Moments *>(place);
+  own = momentsInWarp<32, COUNT>(own);
+  if (threadIdx.x % 32 == 0)
+    of[threadIdx.x / 32] = own;
+  __syncthreads();
+  Moments all = of[0];
+#pragma unroll
+  for (int warp = 1; warp < GROUP / 32; ++warp) { // warps so far, and one more
+    float apart = of[warp].mean - all.mean;
+    all.mean += apart * (1.f / (warp + 1));
+    all.squares += of[warp].squares + apart * apart * (32.f * COUNT * warp / (warp + 1));
+  }
+  return all;
 }
 
 }  // namespace ditc
