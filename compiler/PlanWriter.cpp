@@ -83,7 +83,8 @@ private:
 
   PlanPointer pointer(Value value) {
     MemRefType type = typeOf(value);
-    uint64_t offset = plan::layoutOf(type).offset * dit::elementBytes(type.getElementType());
+    bool isEmpty = type.getNumElements() == 0; // a part of a concat without elements may begin behind its end
+    uint64_t offset = isEmpty ? 0 : plan::layoutOf(type).offset * dit::elementBytes(type.getElementType());
     return {static_cast<uint32_t>(buffers.at(plan::rootBuffer(value))), offset};
   }
 

@@ -34,6 +34,12 @@ public:
   llvm::SmallVector<mlir::Value> inputsOf(Id id) const;
   /// Values of the cluster that others read.
   llvm::SmallVector<mlir::Value> resultsOf(Id id) const;
+  bool isReadInside(mlir::Operation *op, Id id) const {
+    return llvm::any_of(op->getUsers(), [&](mlir::Operation *user) { return clusterOf(user) == id; });
+  }
+  bool isReadOutside(mlir::Value value, Id id) const {
+    return llvm::any_of(value.getUsers(), [&](mlir::Operation *user) { return clusterOf(user) != id; });
+  }
 
   /// True when a merge would make a kernel wait for itself.
   bool wouldCycle(Id a, Id b) const;

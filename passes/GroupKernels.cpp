@@ -41,11 +41,10 @@
 //   }
 #include "passes/GroupKernels.h"
 
-#include "dialects/Locations.h"
-#include "passes/ClusterGraph.h"
+#include "passes/GroupRemarks.h"
 #include "passes/MarkInvariant.h"
+#include "passes/ResultLifetimes.h"
 
-#include "mlir/IR/Remarks.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
@@ -66,18 +65,18 @@ constexpr size_t kPartnersTried = 4;
 class Grouping {
 public:
   Grouping(func::FuncOp function, const Catalogue &catalogue)
-      : functionName(function.getName()), invariant(stepInvariantValues(function)), graph(function.getBody().front(), catalogue) {}
+      : functionName(function.getName()), invariant(stepInvariantValues(function)), graph(function.getBody().front(), catalogue), growth(graph) {}
 
   LogicalResult run() {
     joinProductsOfOneInput();
     for (StringRef family : {"attention", "gemv", "gemm"})
-      forEach(family, [&](Id id) { growProducers(id); });
+      forEach(family, [&](Id id) { growth.growProducers(id); });
     for (StringRef family : {"gemm", "gemv", "attention", "conv", "rowwise"})
-      forEach(family, [&](Id id) { growReaders(id); });
+      forEach(family, [&](Id id) { growth.growReaders(id); });
     for (StringRef family : {"gemv", "gemm", "rowwise", "layout", "attention", "conv"})
       joinStreams(family);
     placeConcats();
-    emitRemarks();
+    GroupRemarks(graph, growth, functionName).emit(strangers);
     return graph.materialise();
   }
 
@@ -116,11 +115,11 @@ private:
   void joinColumns(ArrayRef<Id> ids) {
     SmallVector<Id> together;
     for (Id id : ids)
-      if (together.empty() || keptBytes(together.back(), id) > 0 || !joinAsColumns(together.back(), id, 0))
+      if (together.empty() || keptBytes(graph, together.back(), id) > 0 || !joinAsColumns(together.back(), id, 0))
         together.push_back(id);
     Id into = together.front();
     for (Id id : ArrayRef(together).drop_front()) {
-      int64_t kept = keptBytes(into, id);
+      int64_t kept = keptBytes(graph, into, id);
       if (joinAsColumns(into, id, kept))
         continue;
       if (Verdict verdict = graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept); !verdict)
@@ -133,45 +132,7 @@ private:
     return graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept) && tryMerge(into, id);
   }
 
-  /// Bytes of the results of `id` that would be there while nothing of `into` is wanted any more: all, when `into` has
-  /// been read to the end where `id` stands in the program.
-  int64_t keptBytes(Id into, Id id) const {
-    ArrayRef<Operation *> products = graph.cluster(id).anchors;
-    int position = graph.positionOf(products.front());
-    if (llvm::any_of(graph.cluster(into).anchors, [&](Operation *product) { return isReadBehind(product, position); }))
-      return 0;
-    int64_t bytes = 0;
-    for (Operation *product : products)
-      bytes += dit::tensorBytes(cast<RankedTensorType>(product->getResult(0).getType()));
-    return bytes;
-  }
-
-  /// Is the product, or what stands for it after views, norms and maps with what was there before, read behind `position`?
-  bool isReadBehind(Operation *product, int position) const {
-    llvm::SmallPtrSet<Operation *, 16> carriers{product};
-    std::map<int, Operation *> pending{{graph.positionOf(product), product}};
-    while (!pending.empty()) {
-      Operation *op = pending.begin()->second;
-      pending.erase(pending.begin());
-      for (Operation *reader : op->getUsers()) {
-        if (graph.positionOf(reader) > position)
-          return true;
-        bool carries = (dit::isViewOp(reader) || isa<dit::MapOp, dit::NormOp, dit::ConcatOp>(reader)) && llvm::all_of(reader->getOperands(), [&](Value operand) {
-          return carriers.contains(operand.getDefiningOp()) || isThereBefore(operand, product);
-        });
-        if (carries && carriers.insert(reader).second)
-          pending[graph.positionOf(reader)] = reader;
-      }
-    }
-    return false;
-  }
-
-  /// Inputs, weights and constants always are.
-  bool isThereBefore(Value value, Operation *op) const {
-    Operation *def = value.getDefiningOp();
-    bool isLeaf = !def || graph.clusterOf(def) == ClusterGraph::kNone;
-    return isLeaf || graph.positionOf(def) < graph.positionOf(op) || (dit::isViewOp(def) && isThereBefore(def->getOperand(0), op));
-  }
+  //===-- Streams ---------------------------------------------------------------------------------===//
 
   /// Family, shapes of weights, and the operations in order: what two streams of one block have in common.
   std::string signature(Id id) const {
@@ -225,92 +186,6 @@ private:
       }
   }
 
-  //===-- Growth ----------------------------------------------------------------------------------===//
-
-  /// A cluster that is one operation and may be taken by another: no product, attention or convolution.
-  bool isTakeable(Id id) const { return graph.cluster(id).ops.size() == 1; }
-
-  void growProducers(Id id) {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      for (Value input : graph.inputsOf(id)) {
-        Operation *producer = input.getDefiningOp();
-        Id other = producer ? graph.clusterOf(producer) : ClusterGraph::kNone;
-        if (other == ClusterGraph::kNone || !isTakeable(other) || !acceptsFeeding(id, producer))
-          continue;
-        if (otherReaders(producer, id) == 0)
-          graph.merge(id, other); // it is read here alone, so nothing else leads back
-        else if (!dit::isViewOp(producer)) // a view that others read stays free
-          graph.mergeCopy(id, producer);
-        else
-          continue;
-        changed = true;
-        break;
-      }
-    }
-  }
-
-  /// May the kernel `id`, which reads `producer`, compute it?
-  Verdict acceptsFeeding(Id id, Operation *producer) const {
-    const Cluster &cluster = graph.cluster(id);
-    unsigned others = otherReaders(producer, id);
-    return others == 0 ? cluster.kernel->acceptsProducer(cluster, producer) : cluster.kernel->acceptsCopy(cluster, producer, others);
-  }
-
-  /// Kernels beside `id` that read `producer`.
-  unsigned otherReaders(Operation *producer, Id id) const {
-    llvm::SmallDenseSet<Id, 4> readers;
-    for (Operation *user : producer->getUsers())
-      if (Id reader = graph.clusterOf(user); reader != id)
-        readers.insert(reader);
-    return readers.size();
-  }
-
-  /// Readers are asked in program order. What was refused is asked again when something that it reads has joined.
-  void growReaders(Id id) {
-    std::map<int, Operation *> pending;
-    for (Operation *reader : graph.readersOf(id))
-      pending[graph.positionOf(reader)] = reader;
-    while (!pending.empty()) {
-      Operation *reader = pending.begin()->second;
-      pending.erase(pending.begin());
-      Id other = graph.clusterOf(reader);
-      if (other == id || other == ClusterGraph::kNone || !isTakeable(other))
-        continue;
-      const Cluster &cluster = graph.cluster(id);
-      if (!cluster.kernel->acceptsReader(cluster, reader) || graph.wouldCycleWithReader(id, other))
-        continue;
-      graph.merge(id, other);
-      for (Operation *next : reader->getUsers())
-        pending[graph.positionOf(next)] = next;
-    }
-    trimViews(id);
-  }
-
-  /// A view at the edge of a kernel belongs to it when it says how a result is stored. When its source is
-  /// stored as well, it is a view of that.
-  void trimViews(Id id) {
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      SmallVector<Operation *> ops = graph.cluster(id).ops;
-      for (Operation *op : llvm::reverse(ops)) {
-        if (!dit::isViewOp(op) || readInside(op, id) || !readOutside(op->getOperand(0), id))
-          continue;
-        graph.release(op);
-        changed = true;
-      }
-    }
-  }
-
-  bool readInside(Operation *op, Id id) const {
-    return llvm::any_of(op->getUsers(), [&](Operation *user) { return graph.clusterOf(user) == id; });
-  }
-  bool readOutside(Value value, Id id) const {
-    return llvm::any_of(value.getUsers(), [&](Operation *user) { return graph.clusterOf(user) != id; });
-  }
-
   //===-- Concats ---------------------------------------------------------------------------------===//
 
   /// A concat costs nothing when each part is the result of a kernel that can write it in its place.
@@ -335,114 +210,10 @@ private:
     return id != ClusterGraph::kNone && graph.cluster(id).kernel;
   }
 
-  //===-- Remarks ---------------------------------------------------------------------------------===//
-
-  static std::string pathOf(Location loc) { return writeNodeName(nameOf(loc)); }
-
-  using Path = SmallVector<Operation *, 4>;
-
-  /// The operations of kernels that read `value`, each with the free views on the way.
-  void forEachReadingKernel(Value value, Path &views, llvm::function_ref<void(Operation *, const Path &)> action) const {
-    for (Operation *user : value.getUsers()) {
-      Id id = graph.clusterOf(user);
-      if (id == ClusterGraph::kNone)
-        continue;
-      if (graph.cluster(id).kernel) {
-        action(user, views);
-        continue;
-      }
-      views.push_back(user);
-      for (Value result : user->getResults())
-        forEachReadingKernel(result, views, action);
-      views.pop_back();
-    }
-  }
-
-  /// What is in the way: that the reader needs all of the value, a view between the two, what computing it again costs,
-  /// or what the reader does.
-  Verdict whyApart(Id id, Operation *reader, const Path &views) const {
-    Verdict verdict = views.empty() ? graph.cluster(id).kernel->acceptsReader(graph.cluster(id), reader) : whyApartBehind(id, reader, views);
-    if (views.empty() && isTakeable(id))
-      if (Verdict feeding = acceptsFeeding(graph.clusterOf(reader), graph.cluster(id).ops.front()); feeding.reason == Reason::RecomputeTooDear)
-        return feeding;
-    if (!verdict)
-      return verdict;
-    return {graph.wouldCycle(id, graph.clusterOf(reader)) ? Reason::WouldCycle : Reason::AlreadyFused, reader->getOperand(0)};
-  }
-
-  Verdict whyApartBehind(Id id, Operation *reader, const Path &views) const {
-    Cluster cluster = graph.cluster(id);
-    if (Verdict verdict = cluster.kernel->acceptsReader(cluster, reader); verdict.reason == Reason::NeedsWholeInput)
-      return verdict;
-    for (Operation *view : views) {
-      if (Verdict verdict = cluster.kernel->acceptsReader(cluster, view); !verdict)
-        return verdict;
-      cluster.ops.push_back(view);
-      cluster.members.insert(view);
-    }
-    return cluster.kernel->acceptsReader(cluster, reader);
-  }
-
-  void emitRemarks() const {
-    for (Id id : graph.kernels()) {
-      emitPassed(id);
-      llvm::SmallDenseSet<std::pair<Value, Id>, 8> told;
-      Path views;
-      for (Value result : graph.resultsOf(id))
-        forEachReadingKernel(result, views, [&](Operation *reader, const Path &path) {
-          Id other = graph.clusterOf(reader);
-          if (other != id && told.insert({result, other}).second)
-            emitMissed({id, result, other, reader, dit::tensorBytes(cast<RankedTensorType>(result.getType())), "reads"}, whyApart(id, reader, path));
-        });
-    }
-    for (const Strangers &pair : strangers)
-      if (graph.cluster(pair.first).kernel && graph.cluster(pair.second).kernel) // not merged elsewhere, nor made free
-        emitMissed({pair.first, graph.cluster(pair.first).anchors.front()->getResult(0), pair.second, graph.cluster(pair.second).anchors.front(), 0, "beside"},
-                   pair.verdict);
-  }
-
-  /// Two kernels that stay apart.
-  struct Pair {
-    Id first;
-    Value value;
-    Id second;
-    Operation *reader;
-    int64_t bytes;
-    StringRef relation; ///< the reader "reads" the value, or could run "beside" the kernel that makes it
-  };
-
-  void emitMissed(const Pair &pair, const Verdict &verdict) const {
-    std::string operand = verdict.operand ? pathOf(verdict.operand.getLoc()) : "";
-    remark::missed(pair.reader->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
-        << remark::reason("{0}", StringRef(nameOf(verdict.reason))) << remark::metric("Kernel", familyOf(pair.first))
-        << remark::metric("Producer", pathOf(pair.value.getLoc())) << remark::metric("Reader", pathOf(pair.reader->getLoc()))
-        << remark::metric("ReaderKernel", familyOf(pair.second)) << remark::metric("Operand", operand) << remark::metric("Relation", pair.relation)
-        << remark::metric("Bytes", pair.bytes);
-  }
-
-  void emitPassed(Id id) const {
-    const Cluster &cluster = graph.cluster(id);
-    if (cluster.ops.size() < 2)
-      return;
-    int64_t saved = 0; // every value that stays inside is neither written nor read
-    for (Operation *op : cluster.ops)
-      for (Value result : op->getResults())
-        if (!dit::isViewOp(op) && !readOutside(result, id))
-          saved += 2 * dit::tensorBytes(cast<RankedTensorType>(result.getType()));
-    remark::passed(cluster.anchors.front()->getLoc(), remark::RemarkOpts::name("GroupKernels").category("fusion").function(functionName))
-        << remark::metric("Kernel", familyOf(id)) << remark::metric("Anchor", pathOf(cluster.anchors.front()->getLoc()))
-        << remark::metric("Ops", cluster.ops.size()) << remark::metric("BytesSaved", saved);
-  }
-
-  /// Kernels of equal code that were not allowed to be one launch.
-  struct Strangers {
-    Id first, second;
-    Verdict verdict;
-  };
-
   StringRef functionName;
   llvm::DenseSet<Value> invariant; ///< what is the same in every step
   ClusterGraph graph;
+  KernelGrowth growth;
   SmallVector<Strangers> strangers;
 };
 

@@ -41,11 +41,12 @@
 
 #include "passes/ColumnParts.h"
 #include "passes/Fusions.h"
+#include "passes/JoinedProducts.h"
 #include "passes/Passes.h"
+#include "passes/RowwiseGroups.h"
+#include "passes/StreamParts.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -55,27 +56,21 @@ namespace ditc {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Operations that have kernels of their own, whatever surrounds them.
 bool isHeart(Operation *op) { return isa<dit::MatmulOp, dit::AttentionOp, dit::ConvOp, dit::ArgReduceOp, dit::ScanOp, dit::SortOp, dit::ScatterOp>(op); }
 
-/// Known once weights are bound.
-bool isStable(Value value) {
-  Operation *def = value.getDefiningOp();
-  return def && (isa<dit::WeightOp, dit::ConstantOp>(def) || (def->getNumOperands() > 0 && llvm::all_of(def->getOperands(), isStable)));
-}
-
 class Legalizer {
 public:
-  Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels) {}
+  Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels), rowwise(b, kernels) {}
 
   void run() {
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>()))
       legalize(fusion);
-    wrapSingles();
+    for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
+      if (isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::PadOp>(op))
+        rowwise.wrap(&op);
     for (dit::ConcatOp concat : llvm::make_early_inc_range(block.getOps<dit::ConcatOp>()))
-      absorbConcat(concat);
+      rowwise.absorb(concat);
   }
 
 private:
@@ -83,7 +78,7 @@ private:
     if (kernels.takes(fusion))
       return;
     if (fusion.getFamily() == "gemm") {
-      if (SmallVector<dit::FusionOp> parts = separate(fusion); !parts.empty()) {
+      if (SmallVector<dit::FusionOp> parts = separateStreams(b, fusion); !parts.empty()) {
         for (dit::FusionOp part : parts)
           legalize(part);
         return;
@@ -91,7 +86,7 @@ private:
       if (splitByColumns(b, fusion, kernels))
         return;
       if (!takesProductsAlone(fusion))
-        joinProducts(fusion);
+        joinProducts(b, fusion, kernels);
       if (kernels.takes(fusion))
         return;
     }
@@ -115,119 +110,6 @@ private:
     return takes;
   }
 
-  //===-- Products of several inputs --------------------------------------------------------------===//
-
-  /// Streams of one launch (image and text tokens) as launches of their own; empty when there is one stream, or when an
-  /// operation needs two of them.
-  SmallVector<dit::FusionOp> separate(dit::FusionOp fusion) {
-    llvm::MapVector<Value, SmallVector<Operation *>> streams; // left side -> operations, in order
-    llvm::DenseMap<Operation *, Value> streamOf;
-    Block &body = fusion.getBodyBlock();
-    for (Operation &op : body.without_terminator()) {
-      Value stream = isa<dit::MatmulOp>(op) ? op.getOperand(0) : Value();
-      for (Value operand : op.getOperands())
-        if (Value other = operand.getDefiningOp() ? streamOf.lookup(operand.getDefiningOp()) : Value()) {
-          if (stream && stream != other)
-            return {};
-          stream = other;
-        }
-      if (stream) {
-        streamOf[&op] = stream;
-        streams[stream].push_back(&op);
-      }
-    }
-    if (streams.size() < 2)
-      return {};
-    for (auto &[stream, ops] : streams) // a left side in two ranges
-      if (auto concat = stream.getDefiningOp<dit::ConcatOp>(); concat && concat->hasOneUse())
-        ops.insert(ops.begin(), concat);
-    SmallVector<SmallVector<Operation *>> lists = llvm::map_to_vector(streams, [](auto &entry) { return entry.second; });
-    inlineFusion(fusion);
-    SmallVector<dit::FusionOp> parts;
-    for (ArrayRef<Operation *> all : lists) {
-      b.setInsertionPointAfter(all.back());
-      parts.push_back(makeFusion(b, "gemm", all, resultsReadOutside(all)));
-    }
-    return parts;
-  }
-
-  //===-- Products of one input -------------------------------------------------------------------===//
-
-  /// Two products can be columns of one: equal left sides and spelling (transposed right side 1, bias 2).
-  using Key = std::pair<Value, unsigned>;
-
-  void joinProducts(dit::FusionOp fusion) {
-    llvm::MapVector<Key, SmallVector<dit::MatmulOp>> groups;
-    for (dit::MatmulOp op : fusion.getBodyBlock().getOps<dit::MatmulOp>())
-      if (isJoinable(fusion, op))
-        groups[{op.getLhs(), (op.getTransposeRhs() ? 1 : 0) + (op.getBias() ? 2 : 0)}].push_back(op);
-    for (auto &[key, products] : groups)
-      if (products.size() > 1 && kernels.joiningPays(products.size(), weightBytes(products)))
-        join(fusion, products);
-  }
-
-  static int64_t weightBytes(ArrayRef<dit::MatmulOp> products) {
-    int64_t bytes = 0;
-    for (dit::MatmulOp op : products)
-      bytes += dit::tensorBytes(tensorType(op->getOperand(1)));
-    return bytes;
-  }
-
-  static Value outside(dit::FusionOp fusion, Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument ? fusion.getInputs()[argument.getArgNumber()] : Value();
-  }
-
-  static bool isJoinable(dit::FusionOp fusion, dit::MatmulOp op) {
-    auto known = [&](Value value) { Value source = outside(fusion, value); return source && isStable(source); };
-    return tensorType(op.getRhs()).getRank() == 2 && known(op.getRhs()) && (!op.getBias() || known(op.getBias()));
-  }
-
-  /// An operand of all products, side by side, as a new input of the fusion.
-  Value joinOperands(dit::FusionOp fusion, ArrayRef<Value> operands, int64_t axis) {
-    SmallVector<Value> parts;
-    SmallVector<int64_t> shape(tensorType(operands.front()).getShape());
-    shape[axis] = 0;
-    for (Value operand : operands) {
-      parts.push_back(outside(fusion, operand));
-      shape[axis] += tensorType(operand).getDimSize(axis);
-    }
-    b.setInsertionPoint(fusion);
-    auto type = tensorType(operands.front()).clone(shape);
-    Value joined = dit::ConcatOp::create(b, b.getFusedLoc(llvm::map_to_vector(parts, [](Value part) { return part.getLoc(); })), type, parts, axis);
-    fusion.getInputsMutable().append(joined);
-    return fusion.getBodyBlock().addArgument(type, joined.getLoc());
-  }
-
-  void join(dit::FusionOp fusion, ArrayRef<dit::MatmulOp> products) {
-    dit::MatmulOp first = products.front();
-    Value weights = joinOperands(fusion, llvm::map_to_vector(products, [](dit::MatmulOp op) -> Value { return op.getRhs(); }), first.getTransposeRhs() ? 0 : 1);
-    Value bias = first.getBias() ? joinOperands(fusion, llvm::map_to_vector(products, [](dit::MatmulOp op) -> Value { return op.getBias(); }), 0) : Value();
-    SmallVector<int64_t> shape(tensorType(first.getResult()).getShape());
-    shape.back() = tensorType(weights).getDimSize(first.getTransposeRhs() ? 0 : 1);
-    b.setInsertionPoint(first);
-    Location loc = b.getFusedLoc(llvm::map_to_vector(products, [](dit::MatmulOp op) { return op.getLoc(); }));
-    Value product = dit::MatmulOp::create(b, loc, tensorType(first.getResult()).clone(shape), first.getLhs(), weights, bias, first.getTransposeRhs());
-    SmallVector<int64_t> offsets(shape.size(), 0), steps(shape.size(), 1);
-    for (dit::MatmulOp op : products) {
-      Value part = dit::SliceOp::create(b, op.getLoc(), op.getType(), product, offsets, steps);
-      offsets.back() += tensorType(part).getShape().back();
-      op.getResult().replaceAllUsesWith(part);
-    }
-    for (dit::MatmulOp op : products)
-      op.erase();
-    dropUnusedInputs(fusion);
-  }
-
-  static void dropUnusedInputs(dit::FusionOp fusion) {
-    Block &body = fusion.getBodyBlock();
-    for (unsigned i = body.getNumArguments(); i-- > 0;)
-      if (body.getArgument(i).use_empty()) {
-        body.eraseArgument(i);
-        fusion.getInputsMutable().erase(i);
-      }
-  }
-
   //===-- Splitting -------------------------------------------------------------------------------===//
 
   void split(dit::FusionOp fusion) {
@@ -244,16 +126,16 @@ private:
     }
     if (hearts.empty()) { // rows of many tables, or a rowwise kernel that the target does not take whole
       if (!isRowwise)
-        groupRowwise(ops, next);
+        rowwise.group(ops, next);
       return;
     }
     for (Operation *op : before)
       op->moveBefore(hearts.front());
     if (llvm::none_of(before, llvm::IsaPred<dit::ConcatOp>)) // parts of a concat are written in their place
-      groupRowwise(before, hearts.front());
+      rowwise.group(before, hearts.front());
     if (isGemv || productsAreKernels)
       groupProducts(isGemv ? "gemv" : "gemm", hearts, after, next);
-    groupRowwise(after, next);
+    rowwise.group(after, next);
   }
 
   /// All products as one launch.
@@ -261,7 +143,9 @@ private:
     if (hearts.empty() || !llvm::all_of(hearts, llvm::IsaPred<dit::MatmulOp>))
       return;
     for (Operation *op : hearts) // a product that needs another one's result cannot share its launch
-      if (llvm::any_of(op->getOperands(), [&](Value operand) { return llvm::is_contained(after, operand.getDefiningOp()) || llvm::is_contained(hearts, operand.getDefiningOp()); }))
+      if (llvm::any_of(op->getOperands(), [&](Value operand) {
+            return llvm::is_contained(after, operand.getDefiningOp()) || llvm::is_contained(hearts, operand.getDefiningOp());
+          }))
         return;
     for (Operation *op : after)
       op->moveBefore(next);
@@ -270,116 +154,10 @@ private:
     makeFusion(b, family, hearts, results);
   }
 
-  static bool onlyViews(Operation *op, const llvm::SmallPtrSetImpl<Operation *> &members) {
-    if (!dit::isViewOp(op))
-      return false;
-    Operation *source = op->getOperand(0).getDefiningOp();
-    return !source || !members.contains(source) || onlyViews(source, members);
-  }
-
-  /// What stands before or behind the heart becomes one rowwise kernel, but for views that others read.
-  void groupRowwise(ArrayRef<Operation *> ops, Operation *next) {
-    llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
-    llvm::SmallPtrSet<Operation *, 16> computing; // operations that a value needs which is not a mere view
-    for (Operation *op : llvm::reverse(ops)) {
-      bool feeds = llvm::any_of(op->getUsers(), [&](Operation *user) { return computing.contains(user); });
-      if (feeds || !onlyViews(op, members))
-        computing.insert(op);
-    }
-    SmallVector<Operation *> inside;
-    for (Operation *op : ops) {
-      if (!computing.contains(op))
-        continue;
-      bool isRead = llvm::any_of(op->getUsers(), [&](Operation *user) { return !computing.contains(user); });
-      if (isRead && onlyViews(op, members)) { // the same view for those outside, where it is free
-        b.setInsertionPoint(op);
-        Operation *copy = b.clone(*op);
-        op->replaceUsesWithIf(copy, [&](OpOperand &use) { return !computing.contains(use.getOwner()); });
-      }
-      inside.push_back(op);
-    }
-    if (inside.empty())
-      return;
-    moveBehind(inside, next);
-    dit::FusionOp fusion = group(inside, inside.back()->getNextNode());
-    if (!kernels.takes(fusion))
-      inlineFusion(fusion);
-  }
-
-  /// The kernel's operations become neighbours at the end, behind the views that stay outside.
-  static void moveBehind(ArrayRef<Operation *> inside, Operation *next) {
-    llvm::SmallPtrSet<Operation *, 16> moved(inside.begin(), inside.end());
-    SmallVector<Operation *> readers; // views of results that were inlined between
-    for (Operation *op = inside.front(); op != next; op = op->getNextNode())
-      if (!moved.contains(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return operand.getDefiningOp() && moved.contains(operand.getDefiningOp()); })) {
-        readers.push_back(op);
-        moved.insert(op);
-      }
-    for (Operation *op : inside)
-      op->moveBefore(next);
-    for (Operation *op : readers)
-      op->moveBefore(next);
-  }
-
-  //===-- Concats ---------------------------------------------------------------------------------===//
-
-  /// A concat whose parts one kernel computes (the halves of a rotation, even and odd columns) is written by it whole:
-  /// each part in its place would be scattered accesses.
-  void absorbConcat(dit::ConcatOp concat) {
-    dit::FusionOp source;
-    llvm::SetVector<Operation *> views;
-    for (Value part : concat.getInputs()) {
-      Operation *def = part.getDefiningOp();
-      SmallVector<Operation *> chain;
-      while (def && isa<dit::ViewOp, dit::PermuteOp>(def) && def->hasOneUse()) {
-        chain.push_back(def);
-        part = def->getOperand(0);
-        def = part.getDefiningOp();
-      }
-      auto fusion = dyn_cast_or_null<dit::FusionOp>(def);
-      if (!fusion || fusion.getFamily() != "rowwise" || (source && source != fusion) || !part.hasOneUse())
-        return;
-      source = fusion;
-      views.insert(chain.rbegin(), chain.rend());
-    }
-    SmallVector<Operation *> ops = inlineFusion(source);
-    size_t count = ops.size();
-    Operation *next = ops.back()->getNextNode();
-    for (Operation *view : views) {
-      view->moveBefore(next);
-      ops.push_back(view);
-    }
-    concat->moveBefore(next);
-    ops.push_back(concat);
-    dit::FusionOp whole = group(ops, next);
-    if (kernels.takes(whole))
-      return;
-    ops = inlineFusion(whole); // as it was
-    group(ArrayRef(ops).take_front(count), ops[count]);
-  }
-
-  /// One rowwise kernel of `ops` before `next`.
-  dit::FusionOp group(ArrayRef<Operation *> ops, Operation *next) {
-    b.setInsertionPoint(next);
-    return makeFusion(b, "rowwise", ops, resultsReadOutside(ops));
-  }
-
-  //===-- Single operations -----------------------------------------------------------------------===//
-
-  void wrapSingles() {
-    for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
-      if (!isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::PadOp>(op))
-        continue;
-      b.setInsertionPointAfter(&op);
-      dit::FusionOp fusion = makeFusion(b, "rowwise", {&op}, {op.getResult(0)});
-      if (!kernels.takes(fusion))
-        inlineFusion(fusion);
-    }
-  }
-
   Block &block;
   OpBuilder b;
   const TargetKernels &kernels;
+  RowwiseGroups rowwise;
 };
 
 class LegalizeForCuda : public impl::LegalizeForCudaBase<LegalizeForCuda> {

@@ -31,6 +31,19 @@ PaddedDim paddedDim(int64_t size, int64_t other, mlir::Attribute tail) {
   return {Factor{.size = size, .other = other, .pieces = {Piece{size, other, true}}, .tail = tail}};
 }
 
+PaddedDim withoutTail(PaddedDim dim) {
+  for (Factor &factor : dim)
+    factor.tail = {};
+  return dim;
+}
+
+PaddedShape plainShape(llvm::ArrayRef<int64_t> shape) {
+  PaddedShape out;
+  for (int64_t size : shape)
+    out.dims.push_back(plainDim(size));
+  return out;
+}
+
 int64_t sizeOf(const PaddedDim &dim) {
   int64_t size = 1;
   for (const Factor &factor : dim)

@@ -45,6 +45,10 @@ struct PaddedShape {
 PaddedDim plainDim(int64_t size);
 /// A dimension that is nothing but the symbol's size.
 PaddedDim paddedDim(int64_t size, int64_t other, mlir::Attribute tail);
+/// The dimension where the value of its padding is not known any more.
+PaddedDim withoutTail(PaddedDim dim);
+/// A tensor without padding.
+PaddedShape plainShape(llvm::ArrayRef<int64_t> shape);
 
 int64_t sizeOf(const PaddedDim &dim);
 int64_t otherSizeOf(const PaddedDim &dim);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long results are wanted: products of one input that join side by side are all there from the first reader on, so what
+// joins early for the sake of one launch may hold memory for a whole model.
+#pragma once
+
+#include "passes/ClusterGraph.h"
+
+namespace ditc {
+
+/// Bytes of the results of `id`, a kernel of products, that would be there while nothing of `into` is wanted any more: all,
+/// when `into` has been read to the end where `id` stands in the program.
+int64_t keptBytes(const ClusterGraph &graph, ClusterGraph::Id into, ClusterGraph::Id id);
+
+} // namespace ditc
