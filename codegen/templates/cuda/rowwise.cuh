@@ -13,12 +13,16 @@
 // Chunks are read and written by accesses of up to 16 bytes where the layout allows, and a permutation of the elements
 // inside the accesses of a chunk (interleaved rotary embeddings) is free: pick<1, 0, 3, 2>(x).
 //
+// Mean and variance of a LayerNorm are joined in one exchange where threads have equally many values of the row, else in
+// two that wait for each other.
+//
 // Shared memory: 512 bytes where a row is a block, else none; sums alternate between two places, so one barrier is
 // enough for each. Registers: up to 8 per chunk and value that is kept; the emitter keeps at most 64 per value, and 80 of
 // held elements.
 //
-// H200, bf16, shares of a 1 GiB copy's rate, launch by launch and by programmatic dependent launch, beside a copy of the
-// same bytes (small tensors do not reach the rate: a launch, the first loads and the last stores take 1.5 to 2.5 us):
+// H200, bf16, with two exchanges: shares of a 1 GiB copy's rate, launch by launch and by programmatic dependent launch,
+// beside a copy of the same bytes (small tensors do not reach the rate: a launch, the first loads and the last stores
+// take 1.5 to 2.5 us):
 //
 //     LayerNorm, modulation   4608 x 3072   81 / 84 %   of 86 / 90      8858 x 2432   84 / 86 %   of 91 / 93
 //                             8192 x 1152   76 / 78 %   of 81 / 86     32760 x 1536   95 / 96 %   of 96 / 97
