@@ -143,25 +143,41 @@ static Value takeRows(OpContext &ctx, Value table, Value indices, int64_t axis) 
   return ctx.emit.gather(table, positions, axis);
 }
 
+/// The rows that a mask chooses from, in its order: all of them.
+static Value everyRow(Emit &emit, Value self, Value mask) {
+  SmallVector<int64_t> shape{Emit::typeOf(mask).getNumElements()};
+  llvm::append_range(shape, Emit::shapeOf(self).drop_front(Emit::rankOf(mask)));
+  return emit.view(self, shape);
+}
+
 static Results index(OpContext &ctx) {
   Value self = ctx.tensor("self");
+  std::vector<Value> given = ctx.optionalTensors("indices");
+  if (given.size() == 1 && given[0] && isMask(given[0]) && !ctx.constantValue(given[0]) && ctx.isWrittenBack())
+    return {everyRow(ctx.emit, self, given[0])};
   Indexing indexing = indexingOf(ctx, self);
   Value linear = linearIndex(ctx, indexing, self);
   Value table = mergeDims(ctx.emit, ctx.emit.permute(self, indexing.order), indexing.axis, indexing.indices.size());
   return {takeRows(ctx, table, linear, indexing.axis)};
 }
 
-/// x[mask] = value, where `value` is the same for all chosen elements: a select.
+/// x[mask] = value, where `value` is the same for all chosen elements, or has a row for each of the mask's: a select.
 static Value putByMask(OpContext &ctx, Value self, Value mask, Value value) {
   if (ctx.flag("accumulate", false))
     fail("accumulates by a boolean index, which is not supported");
   SmallVector<int64_t> shape(Emit::shapeOf(mask));
   int64_t rest = Emit::rankOf(self) - Emit::rankOf(mask);
+  if (Emit::rankOf(value) == rest + 1 && Emit::shapeOf(value)[0] == Emit::typeOf(mask).getNumElements()) {
+    SmallVector<int64_t> rows(shape);
+    llvm::append_range(rows, Emit::shapeOf(value).drop_front());
+    value = ctx.emit.view(value, rows);
+  } else {
+    if (Emit::rankOf(value) > rest && Emit::shapeOf(value)[0] == 1)
+      value = ctx.emit.squeeze(value, 0);
+    if (Emit::rankOf(value) > rest)
+      fail("writes different values by a boolean index, so that an order depends on data; use where");
+  }
   shape.append(rest, 1);
-  if (Emit::rankOf(value) > rest && Emit::shapeOf(value)[0] == 1)
-    value = ctx.emit.squeeze(value, 0);
-  if (Emit::rankOf(value) > rest)
-    fail("writes different values by a boolean index, so that an order depends on data; use where");
   return ctx.emit.map({ctx.emit.view(mask, shape), self, value}, ctx.resultElement(),
                       [](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
                         Value condition = Emit::convert(body, v[0], body.getI1Type());

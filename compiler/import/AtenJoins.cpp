@@ -102,13 +102,15 @@ static Results padSequence(OpContext &ctx) {
   std::vector<Value> values = ctx.tensors("sequences");
   bool batchFirst = ctx.flag("batch_first", false);
   int64_t length = ctx.resultType().getDimSize(batchFirst ? 1 : 0);
+  double padding = ctx.number("padding_value", 0);
+  if (padding != 0 && ctx.resultIsComplex())
+    fail("pads complex sequences with {}, which is supported for 0 only", padding);
   for (Value &value : values) {
     SmallVector<int64_t> low(Emit::rankOf(value), 0), high = low;
     high[0] = length - Emit::shapeOf(value)[0];
     if (ctx.text("padding_side", "right") == "left")
       std::swap(low, high);
-    value = ctx.emit.unsqueeze(ctx.emit.pad(value, low, high, Scalar::of(ctx.number("padding_value", 0))),
-                               batchFirst ? 0 : 1);
+    value = ctx.emit.unsqueeze(ctx.emit.pad(value, low, high, Scalar::of(padding)), batchFirst ? 0 : 1);
   }
   return {ctx.emit.concat(values, batchFirst ? 0 : 1)};
 }
@@ -134,8 +136,8 @@ std::vector<OpRow> atenJoins() {
       {"aten.hstack.default", hstack, Fresh, true},   {"aten.vstack.default", vstack, Fresh, true},
       {"aten.dstack.default", dstack, Fresh, true},   {"aten.column_stack.default", columnStack},
       {"aten.block_diag.default", blockDiag},         {"aten.cartesian_prod.default", cartesianProduct},
-      {"aten.pad_sequence.default", padSequence},     {"aten.meshgrid.default", meshgrid},
-      {"aten.meshgrid.indexing", meshgrid},
+      {"aten.pad_sequence.default", padSequence, Fresh, true},
+      {"aten.meshgrid.default", meshgrid},            {"aten.meshgrid.indexing", meshgrid},
   };
 }
 

@@ -131,7 +131,8 @@ std::string refusalOf(std::string_view target) {
   if (llvm::is_contained(kRandom, name))
     return "random numbers are not supported; pass the noise as an input";
   if (llvm::is_contained(kShapeFromData, name))
-    return "the size of its result depends on data; write it with a mask, or compute it outside the model";
+    return "the size of its result depends on data; write it with a mask, compute it outside the model, or pin the input "
+           "that it comes from";
   std::string_view shortName = shortTarget(target);
   if (shortName.starts_with("higher_order."))
     return "this higher-order op is not supported";

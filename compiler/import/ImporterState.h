@@ -7,6 +7,7 @@
 #include "compiler/import/AtenTable.h"
 #include "compiler/import/Emit.h"
 #include "compiler/import/Importer.h"
+#include "compiler/import/MaskedRows.h"
 #include "compiler/import/OpContext.h"
 #include "compiler/import/Values.h"
 
@@ -62,6 +63,7 @@ public:
   int64_t evaluate(const SymInt &size) const { return evaluateSize(size, symbols); }
   /// The value of a tensor that depends on constants only; nothing otherwise.
   std::optional<dit::TensorValue> constantValue(Value value);
+  bool isWrittenBack(const Node &node) const { return ditc::isWrittenBack(node, *scopes.back().graph, table); }
   const ExportedProgram &exportedProgram() const { return program; }
 
 private:

@@ -210,6 +210,8 @@ std::optional<dit::TensorValue> OpContext::constantTensor(std::string_view name)
   return importer.constantValue(tensor(name));
 }
 
+bool OpContext::isWrittenBack() const { return importer.isWrittenBack(node); }
+
 bool OpContext::isDense(std::string_view name) const {
   const TensorMeta &meta = importer.metaOf(required(node, name).text);
   int64_t expected = 1;

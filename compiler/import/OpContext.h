@@ -62,6 +62,9 @@ public:
   bool isComplex(std::string_view name) const;
   bool resultIsComplex(size_t i = 0) const;
 
+  /// True for x[mask] where the rows are only computed with one by one and written by the same mask.
+  bool isWrittenBack() const;
+
   /// True when the export recorded row-major strides and no offset for the argument.
   bool isDense(std::string_view name) const;
 

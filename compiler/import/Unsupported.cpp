@@ -221,8 +221,9 @@ std::string Scan::reasonAgainst(const Node &node, const Graph &graph, const Reso
     return table.resolve(node.target, false).row ? "not supported on complex tensors" : "this ATen op is not supported";
   if (isTrainingDropout(node))
     return "dropout is switched on; call model.eval() before exporting";
-  if (readsByUnknownMask(node, graph, names))
-    return "a boolean index makes a size depend on data; use where or a multiplication by the mask";
+  if (readsByUnknownMask(node, graph, names) && !isWrittenBack(node, graph, table))
+    return "a boolean index makes a size depend on data; use where or a multiplication by the mask, or pin the input "
+           "that it comes from";
   if (std::string reason = typeReason(node, graph); !reason.empty())
     return reason;
   const Argument *self = firstTensor(node);

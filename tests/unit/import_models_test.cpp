@@ -207,6 +207,7 @@ TEST(Refused, NamesTheModuleTheNodeAndTheReason) {
       {"dropout", "node 'dropout' (aten.dropout.default): dropout is switched on"},
       {"fft", "node 'fft_rfft' (aten.fft_rfft.default): this ATen op is not supported"},
       {"item", "node 'item' (aten.item.default): a number of the program depends on data"},
+      {"masked_order", "node 'index' (aten.index.Tensor): a boolean index makes a size depend on data"},
       {"nonzero", "node 'nonzero' (aten.nonzero.default): the size of its result depends on data"},
       {"random", "node 'randn_like' (aten.randn_like.default): random numbers are not supported"},
       {"writes_buffer", "node 'add_' (aten.add_.Tensor): it writes to 'blocks.0.steps'"},

@@ -103,6 +103,20 @@ class Complex(nn.Module):
         return {name: torch.view_as_real(value.contiguous()) for name, value in out.items()}
 
 
+class Sequences(nn.Module):
+    """Tables of sequences of different lengths in one tensor, as models with packed batches have them."""
+
+    def forward(self, q: Tensor, angles: Tensor) -> Tensor:
+        table = torch.polar(torch.ones_like(angles), angles)
+        tables = torch.nn.utils.rnn.pad_sequence([table[:2], table, table[1:2]], batch_first=True)
+        turned = torch.view_as_complex(q.unflatten(-1, (4, 2))) * tables[:, :, None]
+        return torch.view_as_real(turned).flatten(3)
+
+
 def models() -> list[TestModel]:
     inputs = (randn(2, 3, 2, 8, seed=1), randn(3, 4, seed=2), randint(0, 12, 5, seed=3))
-    return [TestModel("ops_complex", "complex tables and rotations", Complex, {"": Call(inputs)})]
+    packed = (randn(3, 3, 2, 8, seed=4), randn(3, 4, seed=5))
+    return [
+        TestModel("ops_complex", "complex tables and rotations", Complex, {"": Call(inputs)}),
+        TestModel("complex_sequences", "complex tables of several lengths", Sequences, {"": Call(packed)}),
+    ]

@@ -117,7 +117,25 @@ class Indexing(nn.Module):
         return reads(x, i, rows, order) | writes(x, i, order) | choices(x, y, mask, edges) | tables
 
 
+class MaskedRows(nn.Module):
+    """Reads by a mask whose rows are written back by the same mask: their number does not matter."""
+
+    def forward(self, x: Tensor, y: Tensor, rows: Tensor, places: Tensor) -> Results:
+        scaled = x.clone()
+        scaled[rows] *= 0.25
+        places_of = x.clone()
+        places_of[places] = torch.nn.functional.silu(y[places] * 2 + x[places]).to(x.dtype)
+        first = x.clone()
+        first[rows] = y[rows] - y[0]
+        fallback = torch.zeros_like(x).index_put((rows,), x[rows].half().float().clamp(-1, 1))
+        broadcast = x.clone()
+        broadcast[rows] = x[rows] * y[0, :, :1] + y[:1]
+        return {"scaled": scaled, "places": places_of, "first": first, "fallback": fallback, "broadcast": broadcast}
+
+
 def models() -> list[TestModel]:
+    masked = (randn(3, 4, 5, seed=1), randn(3, 4, 5, seed=2), torch.tensor([True, False, True]))
+    chosen = randint(0, 2, 3, 4, seed=6).bool()
     inputs = (
         randn(3, 4, 5, seed=1),
         randn(4, 5, seed=2),
@@ -127,4 +145,7 @@ def models() -> list[TestModel]:
         randint(0, 2, 3, 4, 5, seed=6).bool(),
         torch.tensor([-1.0, -0.2, 0.3, 1.1]),
     )
-    return [TestModel("ops_index", "indexing, gathers, scatters, masks, buckets", Indexing, {"": Call(inputs)})]
+    return [
+        TestModel("ops_index", "indexing, gathers, scatters, masks, buckets", Indexing, {"": Call(inputs)}),
+        TestModel("masked_rows", "rows read and written back by one mask", MaskedRows, {"": Call((*masked, chosen))}),
+    ]

@@ -59,6 +59,17 @@ class BooleanIndex(Block):
         return x[x[:, 0] > 0].sum(0)
 
 
+class MaskedOrder(Block):
+    """Rows by a mask are written back by it, but not row by row."""
+
+    def bad(self, x: Tensor) -> Tensor:
+        mask = x[:, 0] > 0
+        rows = x[mask]
+        written = x.clone()
+        written[mask] = rows - rows.mean(0)
+        return written
+
+
 class Item(Block):
     def bad(self, x: Tensor) -> Tensor:
         return x * x.argmax().item()
@@ -152,6 +163,7 @@ def models() -> list[RefusedModel]:
         RefusedModel("dropout", "dropout that is on", Dropout),
         RefusedModel("nonzero", "nonzero: the size of the result depends on data", Nonzero),
         RefusedModel("boolean_index", "indexing by a mask: the size of the result depends on data", BooleanIndex),
+        RefusedModel("masked_order", "rows by a mask that are not computed one by one", MaskedOrder),
         RefusedModel("item", "a number read out of a tensor", Item),
         RefusedModel("data_size", "a tensor whose size is read out of a tensor", SizeDependsOnData),
         RefusedModel("custom_op", "an operation that is not PyTorch's", Custom),
