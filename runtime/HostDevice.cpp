@@ -186,7 +186,9 @@ std::string missingForTarget(const ManifestTarget &target) {
 HostDevice::HostDevice(const Package &package, const DeviceOptions &options) : package(package), options(options) {
   const ManifestTarget *found = package.manifest().findTarget("host");
   if (!found)
-    fail("'{}' was not compiled for the device 'host'; it has {}", package.path(), package.manifest().targetList());
+    fail("'{}' was not compiled for the device 'host'; it has {}; run it on the device 'cuda', or compile with "
+         "--target host too",
+         package.path(), package.manifest().targetList());
   const ManifestTarget &target = *found;
   std::string missing = missingForTarget(target);
   if (!missing.empty())

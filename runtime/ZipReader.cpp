@@ -81,7 +81,7 @@ uint64_t DirectoryReader::findEnd() {
   }
   if (bytes.size() >= 4 && load<uint32_t>(bytes.data()) == kLocalSignature)
     fail("'{}' starts like a zip file but ends without a directory: it is truncated; copy or save it again", label);
-  fail("'{}' is not a zip file; expected an archive of torch.export.save or a ditc package", label);
+  fail("'{}' is not a zip file; expected an archive of torch.export.save, a ditc package or a tuning bundle", label);
 }
 
 void DirectoryReader::readEnd64(uint64_t endOffset, Directory &directory) {

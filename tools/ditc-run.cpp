@@ -9,14 +9,18 @@
 #include "runtime/JsonText.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
+#include <vector>
 
 using namespace ditc;
 using namespace ditc::run;
@@ -49,6 +53,17 @@ int guarded(bool json, const std::function<int()> &command) {
   }
 }
 
+/// What to say of a first word that is no subcommand: on machines that serve, most likely one of the compiler's. "" when it
+/// is one.
+std::string misusedWord(const CLI::App &app, const std::string &word) {
+  std::vector<std::string> names;
+  for (const CLI::App *command : app.get_subcommands({}))
+    names.push_back(command->get_name());
+  if (word.empty() || word.front() == '-' || std::find(names.begin(), names.end(), word) != names.end())
+    return "";
+  return fmt::format("'{}' is no command of ditc-run, which has {}; the program `ditc` has others", word, fmt::join(names, ", "));
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -57,6 +72,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", fmt::format("ditc-run {}", kVersion));
   CommandLine line;
   addCommands(app, line);
+  if (std::string misused = misusedWord(app, argc > 1 ? argv[1] : ""); !misused.empty())
+    return guarded(false, [&]() -> int { throw Error(ErrorKind::Usage, misused); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -103,11 +103,12 @@ std::optional<BlasMatrix> blasMatrix(MemRefType type) {
   Layout layout = layoutOf(type);
   int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1);
   int64_t rowStride = layout.strides[rank - 2], columnStride = layout.strides[rank - 1];
-  // The stride of a dimension of size 1 says nothing; the BLAS wants one that is large enough all the same.
+  // The stride of a dimension of size 1 says nothing, that of rows without elements is 0; the BLAS wants one that is large
+  // enough all the same.
   if ((columnStride == 1 || columns == 1) && (rowStride >= columns || rows == 1))
-    return BlasMatrix{false, rows == 1 ? std::max<int64_t>(columns, 1) : rowStride};
+    return BlasMatrix{false, rows == 1 ? std::max<int64_t>(columns, 1) : std::max<int64_t>(rowStride, 1)};
   if ((rowStride == 1 || rows == 1) && (columnStride >= rows || columns == 1))
-    return BlasMatrix{true, columns == 1 ? std::max<int64_t>(rows, 1) : columnStride};
+    return BlasMatrix{true, columns == 1 ? std::max<int64_t>(rows, 1) : std::max<int64_t>(columnStride, 1)};
   return std::nullopt;
 }
 

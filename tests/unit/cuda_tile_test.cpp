@@ -142,6 +142,13 @@ TEST_F(TileTest, RefusesTypesAndSizes) {
   EXPECT_EQ(reasonOf(plainGemm("bf16", 1, 64, 64, 64, true)), "accepted");
 }
 
+TEST_F(TileTest, RefusesWhatHasNoElements) {
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 0, 2, 64, true, true)), "no_slot"); // heads of no rows
+  GemmBody body("bf16");
+  GemmValue y = body.linear(body.input({20, 64}), 64);
+  EXPECT_EQ(reasonOf(body, body.add(body.slice(y, 1, 0, 0), body.slice(y, 1, 64, 64))), "no_slot");
+}
+
 TEST_F(TileTest, RefusesHeadsThatSplitTiles) {
   EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 2, 72, true, true)), "head_splits_tile");
   EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 1, 96, true, false)), "shape_mismatch"); // weights of half a tile

@@ -165,7 +165,7 @@ TEST(HostDevice, WrongTargets) {
                  for (ManifestBucket &bucket : m.buckets)
                    bucket.plans = {{"sm_90a", bucket.plans.at("host")}};
                }),
-               "was not compiled for the device 'host'; it has sm_90a");
+               "was not compiled for the device 'host'; it has sm_90a; run it on the device 'cuda'");
   EXPECT_ERROR(open("host", [](Manifest &m) { m.targets[0].object = ""; }), "target 'host' names no kernels");
   EXPECT_ERROR(open("host", [](Manifest &m) { m.targets[0].triple = "vax-dec-vms"; m.targets[0].cpu = "780"; }),
                "was compiled for '780' on 'vax-dec-vms' and needs a vax processor");

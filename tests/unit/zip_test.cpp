@@ -154,7 +154,7 @@ TEST_F(ZipReaderTest, RefusesBrokenZip64) {
 
 TEST_F(ZipReaderTest, RefusesWhatIsNoZip) {
   EXPECT_THAT(openError(""),
-              HasSubstr("is not a zip file; expected an archive of torch.export.save or a ditc package"));
+              HasSubstr("is not a zip file; expected an archive of torch.export.save, a ditc package or a tuning bundle"));
   EXPECT_THAT(openError(std::string(1000, 'x')), HasSubstr("is not a zip file"));
   std::string zip = makeZip({{"a", "payload"}});
   EXPECT_THAT(openError(zip.substr(0, zip.size() - 3)),

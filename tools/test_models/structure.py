@@ -186,6 +186,24 @@ class Symbolic(nn.Module):
         }
 
 
+class NoRows(nn.Module):
+    """Two streams in the same layers, of which one may have no rows: a text without tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Linear(16, 64)
+        self.gated = nn.Linear(64, 48, bias=False)
+
+    def forward(self, text: Tensor, image: Tensor) -> tuple[Tensor, ...]:
+        return (*(self.stream(x) for x in (text, image)), torch.cat([text, image * 3], 1))
+
+    def stream(self, x: Tensor) -> Tensor:
+        heads = self.wide(torch.cat([x, x * 2], -1)).unflatten(-1, (4, 16))
+        turned = torch.cat([-heads[..., 8:], heads[..., :8]], -1)
+        gate, value = self.gated(F.rms_norm(heads + turned, (16,)).flatten(2)).chunk(2, -1)
+        return F.silu(gate) * value
+
+
 def models() -> list[TestModel]:
     def sized(batch: int, height: int, width: int, count: int, second: int, seed: int) -> Call:
         return Call(
@@ -220,6 +238,12 @@ def models() -> list[TestModel]:
             {"": Call((randn(2, 3, 8, seed=1), randn(1, 2, 4, 5, seed=2)))},
         ),
         TestModel("trees", "nested arguments and results, constants, tied and strided weights", Trees, {"": tree}),
+        TestModel(
+            "no_rows",
+            "a stream without rows beside one that has some",
+            NoRows,
+            {"": Call((randn(2, 0, 8, seed=1), randn(2, 20, 8, seed=2)))},
+        ),
         TestModel(
             "symbolic",
             "arithmetic of symbolic sizes",

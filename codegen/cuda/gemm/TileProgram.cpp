@@ -24,6 +24,9 @@ public:
 
   Verdict read() {
     program.body = &body;
+    for (Operation &op : body.without_terminator()) // nothing to compute, and no size to divide a place by
+      if (typeOf(op.getResult(0)).getNumElements() == 0)
+        return {Reason::NoSlot, op.getResult(0)};
     for (dit::MatmulOp product : body.getOps<dit::MatmulOp>())
       if (Verdict verdict = readProduct(product); !verdict)
         return verdict;

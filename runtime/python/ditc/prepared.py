@@ -183,8 +183,9 @@ class PreparedCalls:
         if not self._calls or type(inputs) is not dict or not (bucket is None or type(bucket) is str):
             return None, []
         key, tensors = self._key(inputs, bucket)
-        if key == self._last[0]:
-            return self._last[1], tensors
+        last = self._last  # read once: a thread that should not be here may replace it
+        if key == last[0]:
+            return last[1], tensors
         call = self._calls.get(tuple(key)) if key else None
         if call is not None:
             self._last = (key, call)
