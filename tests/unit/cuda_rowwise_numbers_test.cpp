@@ -68,6 +68,12 @@ TEST(RowwiseNumbers, LongRowsOfSmallElements) {
 
 TEST(RowwiseNumbers, ShortRowsByFours) { expectRight(norm("rms", "67584x32xf64", "")); }
 
+TEST(RowwiseNumbers, MomentsOfManyWarps) {
+  expectRight(norm("layer", "5x8192xf32", "8192xf32"));
+  expectRight(norm("layer", "300x12288xbf16", "12288xbf16"));
+  expectRight(norm("layer", "9x6144xf32", ""));
+}
+
 TEST(RowwiseNumbers, RowsThatDoNotFitRegisters) {
   expectRight(norm("layer", "2x17001xf32", "17001xf32"));
   expectRight(norm("rms", "3x70000xf32", ""));

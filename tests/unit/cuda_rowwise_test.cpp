@@ -43,6 +43,13 @@ TEST(RowwiseText, ResidualAndNormReadTheirInputsOnce) {
   EXPECT_LE(countOf(outcome.text, "\n"), 60u);
 }
 
+TEST(RowwiseText, MomentsAreJoinedWhereThreadsShareEvenly) {
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "5x8192xf32", "8192xf32")).text, HasSubstr("momentsInBlock<1024, 8>("));
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "2048x1152xbf16", "1152xbf16")).text, HasSubstr("momentsInWarp<16, 72>("));
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "8192x2432xbf16", "2432xbf16")).text, AllOf(HasSubstr("combineInBlock<Sum"), Not(HasSubstr("moments"))));
+  EXPECT_THAT(emitRowwiseUnit(norm("rms", "2048x1152xbf16", "")).text, Not(HasSubstr("moments")));
+}
+
 TEST(RowwiseText, LongRowsStayAsTheyLieBetweenTheLoops) {
   std::string text = emitRowwiseUnit(norm("layer", "2048x2432xbf16", "2432xbf16")).text;
   EXPECT_EQ(countOf(text, "loadHeld<8>(in0 +"), 1u) << text;

@@ -122,9 +122,12 @@ __device__ inline Moments momentsInBlock(Moments own, double (&place)[32]) {
   if (threadIdx.x % 32 == 0)
     of[threadIdx.x / 32] = own;
   __syncthreads();
+  constexpr int WARPS = GROUP / 32;
+  if constexpr (WARPS >= 8 && (WARPS & (WARPS - 1)) == 0)  // one after another would take longer
+    return momentsInWarp<WARPS, 32 * COUNT>(of[threadIdx.x % WARPS]);
   Moments all = of[0];
 #pragma unroll
-  for (int warp = 1; warp < GROUP / 32; ++warp) { // warps so far, and one more
+  for (int warp = 1; warp < WARPS; ++warp) {  // warps so far, and one more
     float apart = of[warp].mean - all.mean;
     all.mean += apart * (1.f / (warp + 1));
     all.squares += of[warp].squares + apart * apart * (32.f * COUNT * warp / (warp + 1));
