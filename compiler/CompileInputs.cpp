@@ -89,8 +89,6 @@ static std::string findTuningGpu(const CompileOptions &options, const tuning::Da
   std::set<std::string> named = database.gpusNamed(options.tuningGpu), all = database.gpusNamed("");
   if (named.size() == 1)
     return *named.begin();
-  if (all.empty())
-    fail("--tuning-gpu '{}': nothing has been measured; measure a bundle of --tuning-bundle there, and give the result with --tuning", options.tuningGpu);
   fail("--tuning-gpu '{}': {}; there are measurements of {}", options.tuningGpu,
        named.empty() ? "no GPU that was measured is called so" : "several GPUs are called so", fmt::join(named.empty() ? all : named, ", "));
 }

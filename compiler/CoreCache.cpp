@@ -38,15 +38,16 @@ CorePackage loadOrCompile(CompileState &state, const CompileInputs &inputs, cons
   auto key = [&](const std::string &nvrtc) { return cacheKey(state.options, inputs, tuning, nvrtc); };
   bool hasCuda = llvm::any_of(state.options.targets, [](const std::string &target) { return parseCudaArch(target).has_value(); });
   std::string nvrtc = hasCuda ? nvrtcVersion() : "";
-  std::optional<std::vector<uint8_t>> cached = cache.load(key(nvrtc));
+  const std::string own = key(nvrtc); // a hash of the whole program and of all archives
+  std::optional<std::vector<uint8_t>> cached = cache.load(own);
   if (cached && hasCuda && nvrtc.empty()) // a copied cache on a machine without NVRTC: the entry is another one's key
     cached = cache.load(std::string(cached->begin(), cached->end()));
   state.result.fromCache = cached.has_value();
   CorePackage core = cached ? CorePackage::parse(*cached) : compile();
   if (!cached) {
-    cache.store(key(nvrtc), core.serialise());
+    cache.store(own, core.serialise());
     if (!nvrtc.empty())
-      cache.store(key(""), llvm::arrayRefFromStringRef(key(nvrtc)));
+      cache.store(key(""), llvm::arrayRefFromStringRef(own));
   }
   state.takeWarnings(cache);
   return core;

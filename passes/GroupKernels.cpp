@@ -115,22 +115,20 @@ private:
   void joinColumns(ArrayRef<Id> ids) {
     SmallVector<Id> together;
     for (Id id : ids)
-      if (together.empty() || keptBytes(graph, together.back(), id) > 0 || !joinAsColumns(together.back(), id, 0))
+      if (together.empty() || keptBytes(graph, together.back(), id) > 0 || !acceptsAsColumns(together.back(), id, 0) || !tryMerge(together.back(), id))
         together.push_back(id);
     Id into = together.front();
     for (Id id : ArrayRef(together).drop_front()) {
-      int64_t kept = keptBytes(graph, into, id);
-      if (joinAsColumns(into, id, kept))
+      Verdict verdict = acceptsAsColumns(into, id, keptBytes(graph, into, id));
+      if (verdict && tryMerge(into, id))
         continue;
-      if (Verdict verdict = graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept); !verdict)
+      if (!verdict)
         strangers.push_back({into, id, verdict});
       into = id;
     }
   }
 
-  bool joinAsColumns(Id into, Id id, int64_t kept) {
-    return graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept) && tryMerge(into, id);
-  }
+  Verdict acceptsAsColumns(Id into, Id id, int64_t kept) const { return graph.cluster(id).kernel->acceptsAsColumns(graph.cluster(into), graph.cluster(id), kept); }
 
   //===-- Streams ---------------------------------------------------------------------------------===//
 

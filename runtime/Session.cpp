@@ -207,19 +207,17 @@ void Session::runPrepare(const BoundBucket &bound, const std::string &bucket) {
   for (size_t i = 0; i < plan.prepare.size(); ++i)
     forEachPointer(plan.prepare[i], [&](const PlanPointer &pointer) { lastUse[pointer.buffer] = i; });
   Addresses addresses = bound.addresses;
-  MemoryRef scratch;
   uint64_t library = bound.executable->scratchBytes(OpList::Prepare);
-  for (size_t i = 0; i < plan.buffers.size(); ++i) {
-    if (plan.buffers[i].space != Space::Arena || !used[i])
-      continue;
-    if (!scratch)
-      scratch = kernelDevice->allocate(bound.libraryScratchOffset() + library,
-                                       fmt::format("the preparation of '{}'", bucket));
-    addresses[i] = scratch->data() + plan.buffers[i].offset;
-  }
-  if (!scratch && library > 0)
+  std::vector<size_t> temporaries;
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i].space == Space::Arena && used[i])
+      temporaries.push_back(i);
+  MemoryRef scratch;
+  if (!temporaries.empty() || library > 0)
     scratch = kernelDevice->allocate(bound.libraryScratchOffset() + library,
                                      fmt::format("the preparation of '{}'", bucket));
+  for (size_t i : temporaries)
+    addresses[i] = scratch->data() + plan.buffers[i].offset;
   char *workspace = scratch ? scratch->data() + bound.libraryScratchOffset() : nullptr;
   std::map<uint32_t, MemoryRef> passing;
   uint64_t portion = 0;

@@ -39,9 +39,8 @@ def main():
     parser.add_argument("names", nargs="*", help="the folder, unless --folder-from is given; then models (default: all)")
     arguments = parser.parse_args()
     if arguments.folder_from:
-        folder = os.environ.get(arguments.folder_from, "")
-        if not folder or not pathlib.Path(folder).is_dir():
-            print(f"skipped: {arguments.folder_from} names no folder")
+        folder = check_models.folder_named_by(arguments.folder_from)
+        if not folder:
             return 77
     elif arguments.names:
         folder = arguments.names.pop(0)

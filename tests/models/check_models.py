@@ -151,6 +151,15 @@ class Checker:
                 self.count += 1
 
 
+def folder_named_by(variable):
+    """The folder that the environment variable names; None, and a word about it, when there is none."""
+    folder = os.environ.get(variable, "")
+    if folder and pathlib.Path(folder).is_dir():
+        return pathlib.Path(folder)
+    print(f"skipped: {variable} names no folder")
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ditc", type=pathlib.Path, help="compiles, and runs unless --packages is given")
@@ -163,9 +172,8 @@ def main():
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     if arguments.folder_from:
-        arguments.folder = pathlib.Path(os.environ.get(arguments.folder_from, ""))
-        if not os.environ.get(arguments.folder_from) or not arguments.folder.is_dir():
-            print(f"skipped: {arguments.folder_from} names no folder")
+        arguments.folder = folder_named_by(arguments.folder_from)
+        if not arguments.folder:
             return 77
     if arguments.packages and arguments.ditc:
         arguments.packages.mkdir(parents=True, exist_ok=True)

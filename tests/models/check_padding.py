@@ -11,14 +11,13 @@ FOLDER is as for check_models.py. COUNT padded runs must have happened: a compil
 import argparse
 import itertools
 import json
-import os
 import pathlib
 import re
 import sys
 import tempfile
 import zipfile
 
-from check_models import Checker, bucket_specs, run
+from check_models import Checker, bucket_specs, folder_named_by, run
 
 
 def manifest_of(package):
@@ -88,9 +87,8 @@ def main():
     parser.add_argument("folder", nargs="?", type=pathlib.Path)
     arguments = parser.parse_args()
     if arguments.folder_from:
-        arguments.folder = pathlib.Path(os.environ.get(arguments.folder_from, ""))
-        if not os.environ.get(arguments.folder_from) or not arguments.folder.is_dir():
-            print(f"skipped: {arguments.folder_from} names no folder")
+        arguments.folder = folder_named_by(arguments.folder_from)
+        if not arguments.folder:
             return 77
     checker = Checker(arguments.ditc, arguments.ditc, arguments.options.split(), arguments.run.split())
     with tempfile.TemporaryDirectory() as scratch:

@@ -7,6 +7,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <functional>
+
 using namespace mlir;
 
 namespace ditc {
@@ -35,6 +37,7 @@ struct Taker {
     member = static_cast<Member>(found->second);
     left.erase(found);
   }
+  std::string unknown() const { return left.empty() ? "" : left.begin()->first; }
 };
 
 bool within(int value, int lowest, int highest) { return value >= lowest && value <= highest; }
@@ -54,18 +57,18 @@ tuning::Tiles fieldsOf(const MmaTiles &tiles) {
 }
 
 GemmTiles hopperTilesOf(const tuning::Tiles &fields, std::string &unknown) {
-  GemmTiles tiles;
   Taker taker{fields};
-  visitHopper(tiles, [&](const char *name, auto &member) { taker(name, member); });
-  unknown = taker.left.empty() ? "" : taker.left.begin()->first;
+  GemmTiles tiles;
+  visitHopper(tiles, std::ref(taker));
+  unknown = taker.unknown();
   return tiles;
 }
 
 MmaTiles mmaTilesOf(const tuning::Tiles &fields, std::string &unknown) {
-  MmaTiles tiles;
   Taker taker{fields};
-  visitMma(tiles, [&](const char *name, auto &member) { taker(name, member); });
-  unknown = taker.left.empty() ? "" : taker.left.begin()->first;
+  MmaTiles tiles;
+  visitMma(tiles, std::ref(taker));
+  unknown = taker.unknown();
   return tiles;
 }
 

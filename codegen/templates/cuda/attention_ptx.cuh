@@ -5,8 +5,8 @@
 #pragma once
 
 #include "common/elements.cuh"
-#include "common/exp2.cuh"
 #include "common/ptx.cuh"
+#include "common/special_functions.cuh"
 
 namespace ditc {
 

@@ -33,7 +33,7 @@
 // to 20 %), persistent blocks that prefetch the next row into registers (0 to 5 %), threads that own columns (15 to 40 %).
 #pragma once
 
-#include "common/exp2.cuh"
+#include "common/special_functions.cuh"
 #include "rowwise_chunk.cuh"
 #include "rowwise_reduce.cuh"
 
@@ -250,13 +250,7 @@ __device__ inline Scalar<Element> rounded(Value value) {
 
 /// 1 / (1 + e^2x), within 2 · 10^-7.
 __device__ inline float logisticOfMinus2(float x) {
-#ifdef __CUDA_ARCH__
-  float inverse;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(exp2Approx(x * 2.885390082f) + 1.0f));
-  return inverse;
-#else
-  return 1.0f / (1.0f + exp2f(x * 2.885390082f));
-#endif
+  return reciprocalApprox(exp2Approx(x * 2.885390082f) + 1.0f);
 }
 
 /// tanh without a branch, within 2.1 · 10^-7: of the library's two cases a warp mostly has both.

@@ -20,7 +20,7 @@
 #pragma once
 
 #include "common/elements.cuh"
-#include "common/exp2.cuh"
+#include "common/special_functions.cuh"
 #include "common/words.cuh"
 
 namespace ditc {
@@ -39,26 +39,7 @@ struct Place {
   }
 };
 
-// ---- scalar functions: the special function unit's, or exact where the file is compiled as plain C++ -----------------
-
-__device__ inline float reciprocalApprox(float x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return 1.f / x;
-#endif
-}
-__device__ inline float tanhApprox(float x) {
-#ifdef __CUDA_ARCH__
-  float y;
-  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return tanhf(x);
-#endif
-}
+// ---- activations --------------------------------------------------------------------------------------------------
 
 /// x · sigmoid(2u). For bf16 the hardware's tanh (error 2^-11) lies below the rounding of the result; fp16 takes two
 /// special functions instead of one.

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "common/elements.cuh"
-#include "common/exp2.cuh"
+#include "common/special_functions.cuh"
 
 namespace ditc {
 
