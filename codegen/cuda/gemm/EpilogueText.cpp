@@ -159,7 +159,7 @@ private:
     size_t place = 0;
     std::function<void(const TileExpr &)> visit = [&](const TileExpr &expr) {
       if (expr.kind == Kind::Accumulator)
-        stays &= (expr.index.constant - current->begin) / 8 == run.first && (isOne || run.steps[place] == 8); // moves with the groups
+        stays &= expr.lanes.empty() && (expr.index.constant - current->begin) / 8 == run.first && (isOne || run.steps[place] == 8); // moves with the groups
       place += expr.kind == Kind::Accumulator || expr.kind == Kind::Load;
       for (const TileExprRef &child : expr.children)
         visit(*child);

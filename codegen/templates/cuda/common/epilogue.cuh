@@ -4,7 +4,7 @@
 // calls it once per chunk of COLUMNS columns with the values of one thread, which it changes in place.
 //
 //   struct Epilogue {
-//     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 16; just 16 with RESIDUAL
+//     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 8; just 16 with RESIDUAL
 //     static constexpr bool RESIDUAL;       // wants a second tensor of the output's shape, fetched by the copy engine
 //     template <class Place> __device__ void operator()(float (&x)[COLUMNS / 2], const Place &at) const;
 //     …or, with RESIDUAL:  operator()(float (&x)[COLUMNS / 2], const u32 (&residual)[COLUMNS / 4], const Place &at)
