@@ -30,7 +30,7 @@ static std::string perThread(SmallVector<std::string> values) {
 
 void ElementText::begin(const TileOutput &output) {
   current = &output;
-  failedAddress = biasIsAdded = false;
+  failedAddress = biasIsAdded = fromBegin = false;
   appliedNorm = nullptr;
 }
 
@@ -146,9 +146,11 @@ std::string ElementText::address(const LoadKey &key) {
     if (!lanes.empty())
       addTerm(perThread(llvm::map_to_vector(lanes, [](int64_t offset) { return std::to_string(offset); })));
   }
-  int64_t constant = index.constant - (program.head > 0 ? move * run->first : 0);
+  int64_t constant = index.constant - (program.head > 0 ? move * run->first : 0) - (fromBegin ? current->begin : 0);
   if (constant != 0)
     text += fmt::format("{}{}", text.empty() ? "" : constant < 0 ? " - " : " + ", text.empty() ? constant : std::abs(constant));
+  if (fromBegin)
+    addTerm("BEGIN");
   return text.empty() ? "0" : text;
 }
 

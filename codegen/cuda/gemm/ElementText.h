@@ -32,6 +32,7 @@ public:
   /// Norms of the range by the number of their statistics.
   llvm::DenseMap<mlir::Operation *, unsigned> norms;
   bool biasIsAdded = false;                 ///< the accumulators have the bias
+  bool fromBegin = false;                   ///< what is loaded has a place for each column of the product
   mlir::Operation *appliedNorm = nullptr;   ///< the norm that the accumulators have gone through
 
 private:

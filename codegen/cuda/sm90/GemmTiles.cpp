@@ -71,7 +71,8 @@ std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds 
   tiles.box = boxOf(finished, needs);
   if ((needs.gated && shape.split > 1) || !wholeHeads || !wholeWeights || tiles.box == 0 || finished % tiles.box != 0 || (shape.split > 1 && steps < 2 * shape.split))
     return std::nullopt;
-  if (needs.loadsRows && shape.pingpong && shape.n > 128) // would spill
+  int widest = needs.loadsRows ? needs.head > 0 ? 144 : 128 : shape.n; // wider ones would spill
+  if (shape.pingpong && shape.n > widest)
     return std::nullopt;
   int rowsOfConsumer = shape.m / (shape.pingpong ? 1 : shape.consumers), boxesOfTile = rowsOfConsumer / 64 * finished / tiles.box;
   tiles.boxes = tiles.box > 64 ? 1 : std::min(needs.residual ? 4 : 2, boxesOfTile); // a residual's boxes are filled during the k loop

@@ -34,8 +34,6 @@ __device__ inline float quadSum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);
   return x + __shfl_xor_sync(~0u, x, 2);
 }
-/// What another of the four threads gives; all of them take part.
-__device__ inline float ofQuad(float given, int thread) { return __shfl_sync(~0u, given, thread, 4); }
 /// A choice between two values that are both computed.
 __device__ inline float either(bool takesFirst, float first, float second) { return takesFirst ? first : second; }
 
