@@ -78,7 +78,7 @@ struct Loader {
   }
 
   /// Of a tile whose rows of B are no multiple of ROWS_APART.
-  __device__ static bool hasLastRow() { return threadIdx.x / L::PIECES < L::WIDTH % L::ROWS_APART; }
+  __device__ static bool hasLastRow() { return static_cast<int>(threadIdx.x) / L::PIECES < L::WIDTH % L::ROWS_APART; }
 
   /// Starts copying step `step`, zeros where there is nothing. Where a row does not exist nothing is read, so that its
   /// address may be anything.
