@@ -20,7 +20,7 @@ using namespace mlir;
 
 namespace ditc {
 
-/// Canonical forms and common subexpressions, once at the start of a phase.
+/// Canonical forms and common subexpressions: at the start of a phase, and where operations were doubled.
 static void simplify(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createCSEPass());
@@ -44,7 +44,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   pm.addNestedPass<func::FuncOp>(createSimplifyAttention());
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
-  pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  simplify(pm); // queries and keys cut the same tables
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // chains: one pass over memory
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   auto catalogue = std::make_shared<const Catalogue>(hopperCatalogue());

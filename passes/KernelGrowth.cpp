@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/KernelGrowth.h"
 
+#include <iterator>
 #include <map>
 
 using namespace mlir;
@@ -60,7 +61,38 @@ void KernelGrowth::growReaders(Id id) {
     for (Operation *next : reader->getUsers())
       pending[graph.positionOf(next)] = next;
   }
+  takeParts(id);
   trimViews(id);
+}
+
+/// Of a value that the kernel itself reads by parts (queries and keys, to normalise them) others read parts as well (values).
+/// Then those are stored, and not the whole beside what was made of it.
+void KernelGrowth::takeParts(Id id) {
+  for (Value whole : graph.resultsOf(id)) {
+    if (!graph.isReadInside(whole.getDefiningOp(), id))
+      continue;
+    SmallVector<Operation *> parts;
+    llvm::copy_if(whole.getUsers(), std::back_inserter(parts), [&](Operation *user) { return graph.clusterOf(user) != id; });
+    const Cluster &cluster = graph.cluster(id);
+    if (!llvm::all_of(parts, [&](Operation *part) { return isa<dit::SliceOp>(part) && cluster.kernel->acceptsReader(cluster, part); }))
+      continue;
+    for (Operation *part : parts) // with the views that say how it is stored
+      while (take(id, part) && part->hasOneUse() && isa<dit::ViewOp, dit::PermuteOp>(*part->user_begin()))
+        part = *part->user_begin();
+  }
+}
+
+/// Takes a view of one of the kernel's results from the kernel that reads it so.
+bool KernelGrowth::take(Id id, Operation *view) {
+  const Cluster &cluster = graph.cluster(id);
+  if (graph.clusterOf(view) == ClusterGraph::kNone || !cluster.kernel->acceptsReader(cluster, view))
+    return false;
+  if (!isTakeable(graph.clusterOf(view)))
+    graph.release(view);
+  if (graph.wouldCycleWithReader(id, graph.clusterOf(view)))
+    return false;
+  graph.merge(id, graph.clusterOf(view));
+  return true;
 }
 
 /// A view at the edge of a kernel belongs to it when it says how a result is stored. When its source is

@@ -24,6 +24,8 @@ public:
 
 private:
   unsigned otherReaders(mlir::Operation *producer, Id id) const;
+  void takeParts(Id id);
+  bool take(Id id, mlir::Operation *view);
   void trimViews(Id id);
 
   ClusterGraph &graph;

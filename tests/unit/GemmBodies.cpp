@@ -193,6 +193,34 @@ CudaCase qkvHeads(const std::string &element, int64_t rows, int64_t heads, int64
   return body.build();
 }
 
+/// x · cos + turned(x) · sin by tables of half the columns.
+static GemmValue turnedByHalves(GemmBody &body, const GemmValue &x, int64_t rows) {
+  int64_t half = x.shape.back() / 2;
+  GemmValue cosine = body.input({1, rows, 1, half}, {}, "f32"), sine = body.input({1, rows, 1, half}, {}, "f32");
+  GemmValue first = body.slice(x, 3, 0, half), second = body.slice(x, 3, half, 2 * half);
+  auto turn = [&](const GemmValue &a, const GemmValue &b, const std::string &operation) {
+    return body.map({a, cosine, b, sine}, "%p = arith.mulf %a, %b : f32\n    %q = arith.mulf %c, %d : f32\n    %z = arith." + operation + " %p, %q : f32");
+  };
+  return body.concat({turn(first, second, "subf"), turn(second, first, "addf")}, 3);
+}
+
+CudaCase turnedHeads(const std::string &element, int64_t rows, int64_t heads, int64_t head, const HeadOptions &options) {
+  constexpr int64_t kDepth = 40;
+  GemmBody body(element);
+  GemmValue x = body.view(body.linear(body.input({1, rows, kDepth}), heads * head, options.bias), {1, rows, heads, head});
+  if (options.norm && !options.normLast)
+    x = body.norm(x, "rms", options.weight);
+  std::vector<GemmValue> parts;
+  for (int64_t size = head / options.sections, i = 0; i < options.sections; ++i) {
+    GemmValue part = options.sections == 1 ? x : body.slice(x, 3, i * size, (i + 1) * size);
+    auto table = [&] { return body.input({1, rows, 1, size}, {}, "f32"); };
+    parts.push_back(options.halfTables ? turnedByHalves(body, part, rows) : body.rotary(part, table(), table(), options.interleaved));
+  }
+  x = options.sections == 1 ? parts.front() : body.concat(parts, 3);
+  body.output(options.norm && options.normLast ? body.norm(x, "rms", options.weight) : x);
+  return body.build();
+}
+
 CudaCase twoStreams(const std::string &element, int64_t rows, int64_t otherRows, int64_t columns, int64_t k) {
   GemmBody body(element);
   std::vector<int64_t> joint{(rows + otherRows) * columns, columns, 1}; // both write into one tensor

@@ -60,6 +60,16 @@ CudaCase biasGelu(const std::string &element, int64_t rows, int64_t columns, int
 CudaCase gateResidual(const std::string &element, int64_t rows, int64_t columns, int64_t k, bool perToken);
 /// Queries, keys and values of `heads` heads with norm and rotation, in head layout; one weight or three.
 CudaCase qkvHeads(const std::string &element, int64_t rows, int64_t heads, int64_t head, bool interleaved, bool oneWeight, const std::string &norm = "rms");
+/// How a model turns heads, and what it does beside.
+struct HeadOptions {
+  bool interleaved = false;            ///< pairs 2j, 2j + 1; else j and j + half
+  int sections = 1;                    ///< of a head, each turned by itself: the axes of an image
+  bool halfTables = false;             ///< cosines and sines of half the columns
+  bool bias = true, weight = true;     ///< of the product, of the norm
+  bool norm = true, normLast = false;  ///< before or behind the rotation
+};
+/// A product's heads, turned.
+CudaCase turnedHeads(const std::string &element, int64_t rows, int64_t heads, int64_t head, const HeadOptions &options);
 /// Image and text tokens in one launch: gate and residual each.
 CudaCase twoStreams(const std::string &element, int64_t rows, int64_t otherRows, int64_t columns, int64_t k);
 /// concat(a, b) before a linear layer, with a residual.

@@ -36,6 +36,16 @@ TEST(EpilogueParts, NeighboursWithOtherOperandsShareAFunction) {
                                 "    part0(x, at, which == 0 ? 0 : which == 1 ? 64 : 128, which == 0 ? in0 : which == 1 ? in1 : in2);\n");
 }
 
+TEST(EpilogueParts, PlacesOfTheWholeProductFollowTheRange) {
+  std::string body = "    x[0] += loadOne(in0 + head * 64 + BEGIN);\n";
+  EpilogueFunctions functions = written({{0, 64, body}, {64, 64, body}});
+  EXPECT_THAT(functions.definitions, HasSubstr("in0 + head * 64 + begin)"));
+  EXPECT_THAT(functions.dispatch, HasSubstr("part0(x, at, which == 0 ? 0 : 64);"));
+  functions = written({{0, 64, body}, {64, 64, bias(1)}, {128, 64, body}});
+  EXPECT_THAT(functions.definitions, HasSubstr("in0 + head * 64);"));
+  EXPECT_THAT(functions.definitions, HasSubstr("in0 + head * 64 + 128);"));
+}
+
 TEST(EpilogueParts, OperandsInCommonAreNoParameters) {
   EpilogueFunctions functions = written({{0, 64, "    use(in0, in3);\n"}, {64, 64, "    use(in1, in3);\n"}, {128, 64, "    other(in2);\n"}});
   EXPECT_THAT(functions.definitions, HasSubstr("const Place &at, const BF16 *own0) const {\n    use(own0, in3);"));

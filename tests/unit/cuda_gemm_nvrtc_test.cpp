@@ -6,6 +6,7 @@
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/families/FamilyUnit.h"
 #include "codegen/cuda/gemm/MmaGemm.h"
+#include "codegen/cuda/sm90/GemmTiles.h"
 #include "tests/unit/GemmBodies.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +39,9 @@ std::vector<Unit> units() {
       {"heads_128", qkvHeads("bf16", 4096, 24, 128, true, false)},
       {"heads_128_halves", qkvHeads("bf16", 4096, 24, 128, false, true)},
       {"heads_96", qkvHeads("bf16", 4096, 24, 96, false, true)},
+      {"heads_72", qkvHeads("bf16", 8192, 16, 72, true, true)},
+      {"heads_72_halves", qkvHeads("bf16", 8192, 16, 72, false, false)},
+      {"heads_120", qkvHeads("bf16", 4096, 24, 120, false, true)},
       {"heads_64", qkvHeads("bf16", 4096, 38, 64, true, true)},
       {"heads_64_short", qkvHeads("bf16", 100, 2, 64, false, false)},
       {"streams", twoStreams("bf16", 4096, 512, 3072, 12288)},
@@ -66,6 +70,27 @@ TEST_P(CudaGemmUnit, CompilesWithoutSpills) {
     if (std::getenv("DITC_SHOW_REGISTERS"))
       std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads %6u blocks\n", u.name.c_str(), arch.c_str(), numberBefore(binary.log, "registers"),
                   numberBefore(binary.log, "bytes spill stores"), unit.launch.sharedBytes, unit.launch.threads, unit.launch.grid[0]);
+  }
+}
+
+/// The widest tiles that the accumulators of a consumer leave room for, in which pairs turn across threads.
+TEST(CudaGemmHopper, HeadsOf72DoNotSpill) {
+  std::string whyNot;
+  if (!Nvrtc::available(&whyNot))
+    GTEST_SKIP() << whyNot;
+  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
+    GemmKernel gemm;
+    if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
+      return mlir::failure();
+    std::vector<GemmTiles> candidates = gemmCandidates(gemm.sizes, GemmNeeds::of(gemm));
+    EXPECT_TRUE(candidates.front().pingpong && candidates.front().n == 144);
+    return emitHopperGemm(kernel, gemm, candidates.front());
+  };
+  for (bool interleaved : {false, true}) {
+    CudaFamilies families(emit, "sm_90a");
+    ASSERT_TRUE(families.emit(qkvHeads("bf16", 4096, 16, 72, interleaved, true))) << families.messages;
+    CudaBinary binary = Nvrtc::get().compile({"heads", families.unit.text, templatesIncludedBy(families.unit.text), "sm_90a", {"--ptxas-options=-v"}});
+    EXPECT_EQ(numberBefore(binary.log, "bytes spill stores"), 0) << binary.log;
   }
 }
 

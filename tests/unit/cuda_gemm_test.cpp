@@ -67,6 +67,37 @@ TEST(CudaGemm, HeadsWithNormAndRotation) {
   check(qkvHeads("f16", 19, 2, 64, false, true, "layer"));
 }
 
+/// Heads that are no powers of two, by either spelling and from one weight or three.
+TEST(CudaGemm, HeadsOf72) {
+  for (bool interleaved : {false, true})
+    for (bool oneWeight : {false, true})
+      check(qkvHeads("bf16", 19, 2, 72, interleaved, oneWeight));
+  check(qkvHeads("f16", 37, 4, 72, false, true, "layer"));
+  checkWith(emitTile<128, 144, 32, 3, 4, 1>, qkvHeads("f16", 131, 2, 72, false, false));
+  checkWith(emitTile<64, 144, 32, 3, 4, 1>, qkvHeads("f16", 35, 3, 72, true, true)); // half a tile at the end
+  checkWith(emitTile<64, 144, 64, 2, 4, 1>, qkvHeads("bf16", 35, 2, 72, false, true));
+}
+
+TEST(CudaGemm, HeadsOfEverySize) {
+  for (int64_t head = 16; head <= 128; head += 8)
+    check(qkvHeads("f16", 19, narrowestTile(head) / head, head, head % 32 == 16, head % 16 == 0));
+}
+
+/// What turns with a pair lies in another thread, in either half of a quad.
+TEST(CudaGemm, RotationsThatCrossThreads) {
+  for (bool halfTables : {false, true})
+    for (int sections : {1, 2, 3})
+      check(turnedHeads("f16", 21, 2, 72, {.sections = sections, .halfTables = halfTables}));
+  check(turnedHeads("f16", 21, 2, 72, {.bias = false, .weight = false}));
+  check(turnedHeads("bf16", 21, 2, 72, {.bias = false, .norm = false}));
+  check(turnedHeads("f16", 21, 2, 72, {.norm = false}));
+  check(turnedHeads("f16", 21, 2, 72, {.normLast = true}));
+  check(turnedHeads("f16", 21, 2, 72, {.interleaved = true, .weight = false, .normLast = true}));
+  check(turnedHeads("f16", 21, 2, 72, {.interleaved = true, .bias = false, .norm = false}));
+  check(turnedHeads("f16", 21, 1, 128, {.sections = 4})); // sections of 32, halves of whole groups
+  check(turnedHeads("f16", 21, 4, 40, {.sections = 2, .normLast = true})); // halves of ten columns
+}
+
 TEST(CudaGemm, TwoStreamsOfOneLaunch) {
   check(twoStreams("bf16", 70, 13, 128, 40));
   check(twoStreams("f16", 5, 67, 72, 64));

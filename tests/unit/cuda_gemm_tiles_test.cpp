@@ -33,7 +33,7 @@ TEST(GemmTiles, ManyWavesShareAnOperand) {
 }
 
 TEST(GemmTiles, CandidatesFitTheKernel) {
-  for (int64_t head : {0, 64, 96, 128})
+  for (int64_t head : {0, 64, 72, 96, 128})
     for (bool residual : {false, true})
       for (int64_t k : {8, 64, 1152, 15360}) {
         GemmNeeds needs;
@@ -49,6 +49,23 @@ TEST(GemmTiles, CandidatesFitTheKernel) {
           EXPECT_LE(tiles.split, std::max<int64_t>((k + 63) / 64, 1));
         }
       }
+}
+
+/// A tile of every size of heads, whose boxes are whole fractions of one.
+TEST(GemmTiles, HeadsOfEverySize) {
+  for (int64_t head = 16; head <= 128; head += 8) {
+    GemmNeeds needs;
+    needs.head = head;
+    needs.weightColumns = {narrowestTile(head), narrowestTile(head)};
+    std::vector<GemmTiles> candidates = gemmCandidates({GemmSize{1, 4096, 2 * narrowestTile(head), 1152}}, needs);
+    ASSERT_FALSE(candidates.empty()) << head;
+    for (const GemmTiles &tiles : candidates) {
+      EXPECT_EQ(tiles.n / tiles.split % head, 0);
+      EXPECT_EQ(head % tiles.box, 0);
+      EXPECT_EQ(narrowestTile(head) % tiles.n, 0);
+      EXPECT_LE(tiles.sharedBytes(), 232448u);
+    }
+  }
 }
 
 TEST(GemmTiles, BoxesDivideTheHalfThatIsStored) {

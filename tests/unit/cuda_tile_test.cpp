@@ -150,8 +150,11 @@ TEST_F(TileTest, RefusesWhatHasNoElements) {
 }
 
 TEST_F(TileTest, RefusesHeadsThatSplitTiles) {
-  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 2, 72, true, true)), "head_splits_tile");
-  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 1, 96, true, false)), "shape_mismatch"); // weights of half a tile
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 2, 72, true, true)), "accepted");
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 2, 68, true, true)), "head_splits_tile");
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 1, 136, true, true)), "head_splits_tile");
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 2, 72, false, false)), "accepted");
+  EXPECT_EQ(reasonOf(qkvHeads("bf16", 20, 3, 72, false, false)), "head_splits_tile"); // weights of a tile and a half
   GemmBody body("bf16");
   GemmValue x = body.input({1, 20, 64});
   body.output(body.gelu(body.linear(x, 192))); // beside heads of 128 columns
@@ -297,13 +300,30 @@ TEST_F(TileTest, HeadsSeeTheirNormAndTheirOtherHalf) {
   EXPECT_THAT(text, HasSubstr("rsqrtf(fmaf(quadSum(squares0[half]), 1.f / 64, 1e-06f))"));
   EXPECT_THAT(text, HasSubstr("x[4 * (i + 4) + 2 * half]")); // the first half turns with the second
   EXPECT_THAT(text, HasSubstr("x[4 * (i - 4) + 2 * half]"));
-  EXPECT_THAT(text, HasSubstr("if (at.firstColumn < 256)\n      return part1(x, at);\n    part2(x, at);"));
+  // Queries and keys of one weight are one function.
+  EXPECT_THAT(text, HasSubstr("in0 + head * 64 + quad * 2 + i * 8 + begin"));
+  EXPECT_THAT(text, HasSubstr("part0(x, at, which == 0 ? 0 : 128, which == 0 ? in1 : in4);\n    }\n    part1(x, at);"));
 }
 
 TEST_F(TileTest, InterleavedPairsStayInPlace) {
   std::string text = epilogueOf(qkvHeads("bf16", 20, 2, 64, true, true));
   EXPECT_THAT(text, Not(HasSubstr("float y[")));
   EXPECT_THAT(text, HasSubstr("x[4 * i + 2 * half] = first, x[4 * i + 2 * half + 1] = second;"));
+}
+
+TEST_F(TileTest, HalvesOfNoWholeGroupsTurnAcrossThreads) {
+  std::string text = epilogueOf(qkvHeads("bf16", 20, 2, 72, false, true)), interleaved = epilogueOf(qkvHeads("bf16", 20, 2, 72, true, true));
+  EXPECT_THAT(text, HasSubstr("ofQuad((quad < 2 ? x[4 * 6 + 2 * half] : x[4 * 5 + 2 * half]), quad ^ 2)"));
+  EXPECT_THAT(text, HasSubstr("either(quad < 2, ")); // columns 32 … 39 are of both halves
+  EXPECT_THAT(interleaved, Not(HasSubstr("ofQuad(")));
+  EXPECT_THAT(interleaved, HasSubstr("x[4 * i + 2 * half] = first, x[4 * i + 2 * half + 1] = second;"));
+}
+
+/// A table of half the columns is read where its columns are, also by the threads that take the other alternative.
+TEST_F(TileTest, ThreadsLoadFromWhereThereIsSomething) {
+  std::string text = epilogueOf(turnedHeads("bf16", 20, 2, 72, {.halfTables = true}));
+  EXPECT_THAT(text, HasSubstr("loadPair(in2 + row * 36 + quad * 2 + (quad < 2 ? 0 : -4));"));
+  EXPECT_THAT(text, HasSubstr("loadPair(in2 + row * 36 + quad * 2 + (quad < 2 ? 0 : -4) + 32);"));
 }
 
 TEST_F(TileTest, ProductsOfOneLaunchDifferInMembersOnly) {
@@ -330,7 +350,7 @@ TEST(MmaTiles, LargeProductsGetLargeTiles) {
 }
 
 TEST(MmaTiles, HoldWholeHeadsAndWeights) {
-  for (int64_t head : {64, 96, 128}) {
+  for (int64_t head = 16; head <= 128; head += 8) {
     MmaTiles tiles = tilesFor("sm_86", {1, 4096, 3 * 24 * head, 3072}, head, {24 * head});
     EXPECT_EQ(tiles.n / tiles.warpsN % head, 0);
     EXPECT_EQ(24 * head % tiles.n, 0);

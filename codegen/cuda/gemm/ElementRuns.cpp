@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/gemm/ElementRuns.h"
 
+#include "codegen/cuda/gemm/TileLanes.h"
+
 using namespace mlir;
 
 namespace ditc {
@@ -15,15 +17,6 @@ void places(const TileExpr &expr, SmallVectorImpl<int64_t> &out) {
     out.push_back(expr.index.constant);
   for (const TileExprRef &child : expr.children)
     places(*child, out);
-}
-
-bool isAlike(const TileExpr &a, const TileExpr &b) {
-  if (a.kind != b.kind || a.op != b.op || a.argument != b.argument || a.index.terms != b.index.terms || a.children.size() != b.children.size())
-    return false;
-  for (auto [x, y] : llvm::zip(a.children, b.children))
-    if (!isAlike(*x, *y))
-      return false;
-  return true;
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "codegen/cuda/gemm/ElementText.h"
 
 #include "codegen/cuda/ScalarText.h"
+#include "codegen/cuda/gemm/TileLanes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include <fmt/format.h>
@@ -12,9 +13,24 @@ namespace ditc {
 
 using Kind = TileExpr::Kind;
 
+/// The value of each thread of a quad, as code; an empty one is any.
+static std::string perThread(SmallVector<std::string> values) {
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i].empty())
+      values[i] = values[i - 1];
+  for (size_t i = values.size() - 1; i-- > 0;)
+    if (values[i].empty())
+      values[i] = values[i + 1];
+  std::string text = values.back();
+  for (size_t i = values.size() - 1; i > 0; --i)
+    if (values[i] != values[i - 1])
+      text = fmt::format("(quad < {} ? {} : {})", i, values[i - 1], text);
+  return text;
+}
+
 void ElementText::begin(const TileOutput &output) {
   current = &output;
-  failedAddress = biasIsAdded = false;
+  failedAddress = biasIsAdded = fromBegin = false;
   appliedNorm = nullptr;
 }
 
@@ -60,16 +76,17 @@ void ElementText::visitLoads(const TileExpr &expr) {
 
 bool ElementText::isPairable(const TileExpr &load, int64_t move) const {
   int64_t bytes = dit::elementBytes(types[load.argument].getElementType());
-  return move % 2 == 0 && alignments[load.argument] >= 2 * bytes && llvm::all_of(load.index.terms, [](auto term) { return term.second % 2 == 0; });
+  return move % 2 == 0 && alignments[load.argument] >= 2 * bytes && llvm::all_of(load.index.terms, [](auto term) { return term.second % 2 == 0; }) &&
+         llvm::all_of(load.lanes, [](int64_t offset) { return offset % 2 == 0; });
 }
 
 std::string ElementText::addLoad(const TileExpr &load, int64_t move) {
   bool pair = isPairable(load, move);
   int64_t odd = pair ? load.index.constant % 2 : 0;
-  LoadKey key{load.argument, load.index.plus(TileIndex::of(-odd)), move};
+  LoadKey key{load.argument, load.index.plus(TileIndex::of(-odd)), load.lanes, move};
   auto [entry, isNew] = loads.try_emplace(key);
   if (isNew) {
-    std::string name = fmt::format("v{}", loads.size() - 1), place = address(load.argument, key.index, move), from = fmt::format("in{} + {}", pointer(load.argument), place);
+    std::string name = fmt::format("v{}", loads.size() - 1), place = address(key), from = fmt::format("in{} + {}", pointer(load.argument), place);
     entry->second = {name, pair ? fmt::format("float2 {} = loadPair({});", name, from) : fmt::format("float {} = loadOne({});", name, from), place.find("row") != std::string::npos};
     result.loadsRows |= entry->second.ofRow;
   }
@@ -98,7 +115,8 @@ std::string ElementText::strideText(unsigned argument, bool ofBatch, int64_t str
 }
 
 /// Elements from the start, as code. Rows are the tile's row, or its batch and row.
-std::string ElementText::address(unsigned argument, const TileIndex &index, int64_t move) {
+std::string ElementText::address(const LoadKey &key) {
+  const auto &[argument, index, lanes, move] = key;
   std::string text;
   auto addTerm = [&](const std::string &term) { text += (text.empty() ? "" : " + ") + term; };
   SmallVector<int64_t> sizes, strides;
@@ -125,10 +143,14 @@ std::string ElementText::address(unsigned argument, const TileIndex &index, int6
       addTerm(fmt::format("quad * {}", quad));
     if (move != 0)
       addTerm(fmt::format("i * {}", move));
+    if (!lanes.empty())
+      addTerm(perThread(llvm::map_to_vector(lanes, [](int64_t offset) { return std::to_string(offset); })));
   }
-  int64_t constant = index.constant - (program.head > 0 ? move * run->first : 0);
+  int64_t constant = index.constant - (program.head > 0 ? move * run->first : 0) - (fromBegin ? current->begin : 0);
   if (constant != 0)
     text += fmt::format("{}{}", text.empty() ? "" : constant < 0 ? " - " : " + ", text.empty() ? constant : std::abs(constant));
+  if (fromBegin)
+    addTerm("BEGIN");
   return text.empty() ? "0" : text;
 }
 
@@ -150,19 +172,56 @@ std::string ElementText::print(const TileExpr &expr) {
     return fmt::format("{}({})", functionOf(cast<dit::MapOp>(expr.op)), arguments);
   }
   case Kind::Norm: return printNorm(expr);
+  case Kind::Choice: return printChoice(expr);
   }
   return "";
 }
 
-std::string ElementText::printAccumulator(const TileExpr &expr) {
-  int64_t move = run->steps[nextPlace++], place = expr.index.constant - current->begin;
+/// An accumulator by its place among the columns of the range.
+std::string ElementText::accumulator(int64_t place, int64_t move) const {
   std::string i = "i";
   if (program.head > 0) {
     int64_t group = place / 8 - move / 8 * run->first;
     i = move == 0 ? std::to_string(place / 8) : group == 0 ? "i" : fmt::format("(i {} {})", group < 0 ? "-" : "+", std::abs(group));
   }
   bool isUp = program.gated && place >= current->columns;
-  std::string text = fmt::format("{}[4 * {} + 2 * half{}]", isUp ? "up" : "x", i, place % 2 ? " + 1" : "");
+  return fmt::format("{}[4 * {} + 2 * half{}]", isUp ? "up" : "x", i, place % 2 ? " + 1" : "");
+}
+
+/// Every thread gives one accumulator and takes another's.
+std::string ElementText::printExchange(const TileExpr &expr, int64_t move) {
+  QuadExchange exchange = *exchangeOf(expr);
+  SmallVector<std::string> given, source;
+  std::optional<int64_t> across; // the same change of every thread's number
+  bool isMirror = true;
+  for (int64_t lane = 0; lane < kQuad; ++lane) {
+    given.push_back(exchange.given[lane] ? accumulator(*exchange.given[lane] - current->begin, move) : "");
+    source.push_back(exchange.source[lane] ? std::to_string(*exchange.source[lane]) : "");
+    if (exchange.source[lane])
+      isMirror &= across.value_or(*exchange.source[lane] ^ lane) == (*exchange.source[lane] ^ lane), across = *exchange.source[lane] ^ lane;
+  }
+  return fmt::format("ofQuad({}, {})", perThread(given), isMirror ? fmt::format("quad ^ {}", *across) : perThread(source));
+}
+
+/// All alternatives are computed: they exchange accumulators.
+std::string ElementText::printChoice(const TileExpr &expr) {
+  SmallVector<std::string> values;
+  for (const TileExprRef &child : expr.children)
+    values.push_back(print(*child));
+  std::string text = values.back();
+  for (size_t i = values.size() - 1; i-- > 0;) {
+    int threads = 0;
+    for (auto [lane, child] : llvm::enumerate(expr.lanes))
+      threads |= (child == static_cast<int64_t>(i)) << lane;
+    bool isFirst = llvm::isMask_32(threads);
+    text = fmt::format("either({}, {}, {})", isFirst ? fmt::format("quad < {}", llvm::popcount(static_cast<unsigned>(threads))) : fmt::format("{} >> quad & 1", threads), values[i], text);
+  }
+  return text;
+}
+
+std::string ElementText::printAccumulator(const TileExpr &expr) {
+  int64_t move = run->steps[nextPlace++];
+  std::string text = expr.lanes.empty() ? accumulator(expr.index.constant - current->begin, move) : printExchange(expr, move);
   if (expr.children.empty())
     return text;
   if (biasIsAdded) {

@@ -32,15 +32,17 @@ public:
   /// Norms of the range by the number of their statistics.
   llvm::DenseMap<mlir::Operation *, unsigned> norms;
   bool biasIsAdded = false;                 ///< the accumulators have the bias
+  bool fromBegin = false;                   ///< what is loaded has a place for each column of the product
   mlir::Operation *appliedNorm = nullptr;   ///< the norm that the accumulators have gone through
 
 private:
   struct LoadKey {
     unsigned argument;
     TileIndex index; ///< of the pair's first element
+    mlir::SmallVector<int64_t, 4> lanes;
     int64_t step;
     bool operator<(const LoadKey &other) const {
-      return std::tie(argument, index.constant, step, index.terms) < std::tie(other.argument, other.index.constant, other.step, other.index.terms);
+      return std::tie(argument, index.constant, step, index.terms, lanes) < std::tie(other.argument, other.index.constant, other.step, other.index.terms, other.lanes);
     }
   };
   struct Load {
@@ -53,9 +55,12 @@ private:
   std::string addLoad(const TileExpr &load, int64_t move);
   size_t pointer(unsigned argument);
   std::string strideText(unsigned argument, bool ofBatch, int64_t stride);
-  std::string address(unsigned argument, const TileIndex &index, int64_t move);
+  std::string address(const LoadKey &key);
   std::string print(const TileExpr &expr);
   std::string printAccumulator(const TileExpr &expr);
+  std::string printExchange(const TileExpr &expr, int64_t move);
+  std::string printChoice(const TileExpr &expr);
+  std::string accumulator(int64_t place, int64_t move) const;
   std::string printNorm(const TileExpr &expr);
   std::string functionOf(dit::MapOp map);
 

@@ -83,6 +83,9 @@ std::vector<unsigned> ownPointers(const Group &group) {
 }
 
 std::string withBegin(std::string text, int64_t begin, bool isParameter) {
+  const std::string added = " + BEGIN", value = isParameter ? " + begin" : begin != 0 ? fmt::format(" + {}", begin) : "";
+  for (size_t at = text.find(added); at != std::string::npos; at = text.find(added, at))
+    text.replace(at, added.size(), value);
   const std::string mark = " - BEGIN)";
   for (size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at)) {
     if (isParameter) {

@@ -11,7 +11,8 @@
 
 namespace ditc {
 
-/// One range of columns. In `body`, `in3` names pointer 3 and `(… - BEGIN)` the distance from the range's first column.
+/// One range of columns. In `body`, `in3` names pointer 3, `(… - BEGIN)` the distance from the range's first column, and
+/// `… + BEGIN` that from the product's.
 struct EpiloguePart {
   int64_t begin = 0, columns = 0;
   std::string body;

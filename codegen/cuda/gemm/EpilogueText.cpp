@@ -5,6 +5,7 @@
 #include "codegen/cuda/ScalarText.h"
 #include "codegen/cuda/gemm/ElementText.h"
 #include "codegen/cuda/gemm/EpilogueParts.h"
+#include "codegen/cuda/gemm/TileLanes.h"
 
 #include <fmt/format.h>
 
@@ -103,7 +104,10 @@ private:
       if (normList.size() == 1 && isAllNormalised(output, value, norm->op))
         body += applyNorm(*norm);
     }
-    std::vector<ElementRun> list = runs([&](int64_t i, int64_t e) { return from.at(value, program.elementOf(output, i, e)); });
+    auto element = [&](int64_t i, int64_t e) { return from.at(value, program.elementOf(output, i, e)); };
+    std::vector<ElementRun> list = runs(element);
+    if (llvm::any_of(list, [](const ElementRun &run) { return exchanges(*run.pair[0]) || exchanges(*run.pair[1]); }))
+      list = chainOf(element);
     bool mixes = llvm::any_of(list, [&](const ElementRun &run) { return !staysInPair(run); });
     body += mixes ? writeMixed(list) : writeInPlace(list);
     std::string head = body.find("head") != std::string::npos ? fmt::format("    int head = (at.firstColumn - BEGIN) / {};\n", program.head) : "";
@@ -145,8 +149,10 @@ private:
       return from.at(dit::MatmulOp(weight->product).getBias(), {column});
     };
     std::string text;
+    elements.fromBegin = problem.weights.size() == 1;
     for (const ElementRun &run : runs(element))
       text += elements.loop(run, HalfLoop::Inside, [](int e, const std::string &value) { return fmt::format("x[4 * i + 2 * half{}] += {};", e ? " + 1" : "", value); });
+    elements.fromBegin = false;
     elements.biasIsAdded = true;
     return text;
   }
@@ -159,7 +165,7 @@ private:
     size_t place = 0;
     std::function<void(const TileExpr &)> visit = [&](const TileExpr &expr) {
       if (expr.kind == Kind::Accumulator)
-        stays &= (expr.index.constant - current->begin) / 8 == run.first && (isOne || run.steps[place] == 8); // moves with the groups
+        stays &= expr.lanes.empty() && (expr.index.constant - current->begin) / 8 == run.first && (isOne || run.steps[place] == 8); // moves with the groups
       place += expr.kind == Kind::Accumulator || expr.kind == Kind::Load;
       for (const TileExprRef &child : expr.children)
         visit(*child);
@@ -167,6 +173,41 @@ private:
     visit(*run.pair[0]);
     visit(*run.pair[1]);
     return stays;
+  }
+
+  static bool exchanges(const TileExpr &expr) {
+    return (expr.kind == Kind::Accumulator && !expr.lanes.empty()) || llvm::any_of(expr.children, [](const TileExprRef &child) { return exchanges(*child); });
+  }
+
+  /// Groups one by one, each behind one that reads it: then few results wait for the last reader of what they replace.
+  std::vector<ElementRun> chainOf(llvm::function_ref<TileExprRef(int64_t, int64_t)> element) const {
+    std::vector<ElementRun> chain;
+    llvm::SmallDenseSet<int64_t, 16> known;
+    std::function<void(int64_t)> follow = [&](int64_t group) {
+      if (!known.insert(group).second)
+        return;
+      chain.push_back(runsOf(1, [&](int64_t, int64_t e) { return element(group, e); }).front());
+      chain.back().first = group, chain.back().last = group + 1;
+      SmallVector<int64_t> read;
+      groupsReadBy(*chain.back().pair[0], read);
+      llvm::sort(read, std::greater<>());
+      llvm::for_each(read, follow);
+    };
+    for (int64_t group = 0; group < program.head / 8; ++group)
+      follow(group);
+    return chain;
+  }
+
+  void groupsReadBy(const TileExpr &expr, SmallVectorImpl<int64_t> &groups) const {
+    auto add = [&](int64_t column) { groups.push_back((column - current->begin) / 8); };
+    if (expr.kind == Kind::Accumulator && expr.lanes.empty())
+      add(expr.index.constant);
+    else if (expr.kind == Kind::Accumulator)
+      for (std::optional<int64_t> column : exchangeOf(expr)->given)
+        if (column)
+          add(*column);
+    for (const TileExprRef &child : expr.children)
+      groupsReadBy(*child, groups);
   }
 
   /// Without heads one group speaks for all.

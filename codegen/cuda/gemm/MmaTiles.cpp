@@ -20,7 +20,7 @@ struct Candidate {
   int blocksPerSm;
 };
 
-/// Widths of a warp are those of chunks: 64, 96 or 128 columns.
+/// Widths of a warp are those of most chunks: 64, 96 or 128 columns.
 const Candidate kCandidates[] = {
     {{.m = 128, .n = 128, .k = 32, .warpsM = 2, .warpsN = 2}, 1.0, 2},  // a warp: 64 x 64
     {{.m = 128, .n = 128, .k = 32, .warpsM = 4, .warpsN = 1}, 0.95, 2}, // 32 x 128
@@ -31,6 +31,18 @@ const Candidate kCandidates[] = {
     {{.m = 64, .n = 96, .k = 32, .warpsM = 4, .warpsN = 1}, 0.7, 2},    // 16 x 96
     {{.m = 64, .n = 64, .k = 64, .warpsM = 4, .warpsN = 1}, 0.65, 2},   // 16 x 64
 };
+
+/// Tiles of whole chunks whose size is none of those.
+void addChunkTiles(int64_t columns, SmallVectorImpl<Candidate> &candidates) {
+  int64_t step = narrowestTile(columns);
+  if (columns % 32 == 0)
+    return;
+  for (int n = step; n <= 256; n += step) {
+    if (n <= 144) // accumulators
+      candidates.push_back({{.m = 128, .n = n, .k = 32, .warpsM = 4, .warpsN = 1}, n > 96 ? 0.95 : 0.9, 2});
+    candidates.push_back({{.m = 64, .n = n, .k = 32, .warpsM = 4, .warpsN = 1}, n > 96 ? 0.75 : 0.7, 2});
+  }
+}
 
 struct Machine {
   int multiprocessors;
@@ -74,7 +86,9 @@ std::vector<MmaTiles> mmaCandidates(const CudaArch &arch, ArrayRef<GemmSize> siz
   Machine machine = machineOf(arch);
   auto fits = [&](const MmaTiles &t) { return t.n / t.warpsN % columns == 0 && llvm::all_of(multiples, [&](int64_t width) { return width % t.n == 0; }); };
   std::vector<std::pair<double, MmaTiles>> found;
-  for (const Candidate &candidate : kCandidates) {
+  SmallVector<Candidate> all(std::begin(kCandidates), std::end(kCandidates));
+  addChunkTiles(columns, all);
+  for (const Candidate &candidate : all) {
     if (!fits(candidate.tiles))
       continue;
     MmaTiles tiles = candidate.tiles;

@@ -34,6 +34,12 @@ TileIndex TileIndex::times(int64_t factor) const {
   return product;
 }
 
+TileIndex TileIndex::with(unsigned var, int64_t value) const {
+  TileIndex known{constant + coefficient(var) * value, terms};
+  llvm::erase_if(known.terms, [var](const auto &term) { return term.first == var; });
+  return known;
+}
+
 int64_t TileIndex::coefficient(unsigned var) const {
   for (auto [v, coefficient] : terms)
     if (v == var)

@@ -31,6 +31,8 @@ struct TileIndex {
 
   TileIndex plus(const TileIndex &other) const;
   TileIndex times(int64_t factor) const;
+  /// Without `var`, which has this value.
+  TileIndex with(unsigned var, int64_t value) const;
   int64_t coefficient(unsigned var) const;
   /// The largest value; the smallest is `constant`.
   int64_t largest(const TileVars &vars) const;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/gemm/TileProgram.h"
 
+#include "codegen/cuda/gemm/TileLanes.h"
 #include "dialects/fusion/DimRoles.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -15,8 +20,8 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 
 bool is16Bit(Value value) { Type type = typeOf(value).getElementType(); return type.isBF16() || type.isF16(); }
 
-/// Heads that fill whole tiles and staging boxes.
-bool isHeadSize(int64_t size) { return size == 64 || size == 96 || size == 128; }
+/// Heads of whole groups of eight columns, of which a tile has whole ones.
+bool isHeadSize(int64_t size) { return size >= 16 && size <= 128 && size % 8 == 0; }
 
 class Reader {
 public:
@@ -44,10 +49,10 @@ public:
       return verdict;
     program.gated = llvm::all_of(program.problems, [&](const TileProblem &problem) { return isGated(problem); });
     for (TileProblem &problem : program.problems) {
-      if (problem.weights.size() > kMaxWeights || !fitTiles(problem))
+      if (problem.weights.size() > kMaxWeights)
         return {Reason::ShapeMismatch, problem.product().getRhs()};
-      if (!fitHeads(problem))
-        return {Reason::HeadSplitsTile, problem.product().getRhs()};
+      if (!fitTiles(problem))
+        return {program.head > 0 ? Reason::HeadSplitsTile : Reason::ShapeMismatch, problem.product().getRhs()};
       if (Verdict verdict = placeOutputs(problem); !verdict)
         return verdict;
     }
@@ -105,12 +110,7 @@ private:
 
   /// Tiles do not span weights.
   bool fitTiles(const TileProblem &problem) const {
-    return problem.weights.size() == 1 || program.gated || llvm::all_of(problem.weights, [](const TileWeight &weight) { return weight.columns % 64 == 0; });
-  }
-
-  /// Heads do not span weights either: the narrowest tile that holds whole heads ends where a weight does.
-  bool fitHeads(const TileProblem &problem) const {
-    int64_t width = program.head == 96 ? 192 : std::max<int64_t>(program.head, 64);
+    int64_t width = narrowestTile(program.head);
     return problem.weights.size() == 1 || program.gated || llvm::all_of(problem.weights, [&](const TileWeight &weight) { return weight.columns % width == 0; });
   }
 
@@ -217,8 +217,7 @@ private:
     if (expr.kind == TileExpr::Kind::Accumulator) {
       unsigned var = program.columnVar(output);
       int64_t inChunk = expr.index.constant - output.begin;
-      bool fits = program.head > 0 ? inChunk >= 0 && inChunk < program.head && inChunk % 8 < 2 && expr.index.coefficient(var + 1) == 2 &&
-                                         (output.vars[var].size == 1 || expr.index.coefficient(var) == program.head)
+      bool fits = program.head > 0 ? isInHead(expr, output)
                                    : (inChunk == place || (program.gated && inChunk == place + output.columns)) && (output.vars[var].size == 1 || expr.index.coefficient(var) == 2);
       if (!problem.weightOf(expr.op) || !fits)
         return false;
@@ -226,6 +225,18 @@ private:
     if (expr.kind == TileExpr::Kind::Norm && typeOf(cast<dit::NormOp>(expr.op).getInput()).getShape().back() != program.head)
       return false;
     return llvm::all_of(expr.children, [&](const TileExprRef &child) { return isInTile(*child, problem, output, place); });
+  }
+
+  /// An accumulator of the element's own head.
+  bool isInHead(const TileExpr &expr, const TileOutput &output) const {
+    auto isInside = [&](int64_t column) { return column >= output.begin && column < output.begin + program.head; };
+    unsigned var = program.columnVar(output);
+    if (output.vars[var].size != 1 && expr.index.coefficient(var) != program.head)
+      return false;
+    if (expr.lanes.empty())
+      return isInside(expr.index.constant);
+    std::optional<QuadExchange> exchange = exchangeOf(expr);
+    return exchange && llvm::all_of(exchange->given, [&](const auto &column) { return !column || isInside(*column); });
   }
 
   bool isLoadable(unsigned argument) const {
@@ -268,7 +279,8 @@ TilePull TileProgram::pullOf(const TileProblem &problem, const TileOutput &outpu
     const TileWeight *weight = problem.weightOf(product);
     return weight && linearise(index, productRows) == row ? std::optional(weight->begin) : std::nullopt;
   };
-  return TilePull(output.vars, columnInRow, std::move(strides));
+  std::optional<unsigned> quad = head > 0 ? std::optional(columnVar(output) + 1) : std::nullopt;
+  return TilePull(output.vars, quad, columnInRow, std::move(strides));
 }
 
 const TileWeight *TileProblem::weightOf(Operation *product) const {
@@ -292,6 +304,11 @@ SmallVector<TileIndex> TileProgram::elementOf(const TileOutput &output, int64_t 
   for (auto [dim, part] : llvm::zip(output.columnDims, columns))
     index[dim] = part;
   return index;
+}
+
+int64_t narrowestTile(int64_t head) {
+  constexpr int64_t kNarrowest = 64, kStep = 16; // of the tensor cores' instructions
+  return llvm::alignTo(kNarrowest, head > 0 ? std::lcm(head, kStep) : kStep);
 }
 
 Verdict readTileProgram(Block &body, TileProgram &program) { return Reader(body, program).read(); }

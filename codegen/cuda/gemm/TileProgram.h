@@ -56,6 +56,9 @@ struct TileProgram {
   mlir::SmallVector<TileIndex> elementOf(const TileOutput &output, int64_t i, int64_t e) const;
 };
 
+/// Columns of the narrowest tile that has whole heads: any template has tiles of its multiples.
+int64_t narrowestTile(int64_t head);
+
 /// The program of a fusion's body, or why there is none.
 Verdict readTileProgram(mlir::Block &body, TileProgram &program);
 

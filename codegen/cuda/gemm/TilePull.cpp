@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/gemm/TilePull.h"
 
+#include "codegen/cuda/gemm/TileLanes.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -16,6 +18,20 @@ TileExprRef TilePull::refuse(Reason reason, Value operand) {
 }
 
 TileExprRef TilePull::at(Value value, ArrayRef<TileIndex> index) {
+  TileExprRef expr = walk(value, index);
+  if (!quad || (expr && staysInThreads(*expr, *quad)))
+    return expr;
+  std::array<TileExprRef, kQuad> lanes;
+  for (int lane = 0; lane < kQuad; ++lane) {
+    auto known = llvm::map_to_vector(index, [&](const TileIndex &i) { return i.with(*quad, lane); });
+    if (lanes[lane] = walk(value, known); !lanes[lane])
+      return nullptr;
+  }
+  verdict = {};
+  return joinLanes(lanes, *quad);
+}
+
+TileExprRef TilePull::walk(Value value, ArrayRef<TileIndex> index) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     TileExpr load{TileExpr::Kind::Load, nullptr, argument.getArgNumber(), {}, {}};
     for (auto [i, stride, size] : llvm::zip(index, strides(argument.getArgNumber()), shapeOf(value)))
@@ -29,24 +45,24 @@ TileExprRef TilePull::at(Value value, ArrayRef<TileIndex> index) {
           return refuse(Reason::CrossesRows, value);
         TileExpr product{TileExpr::Kind::Accumulator, op, 0, index.back().plus(TileIndex::of(*begin)), {}};
         if (op.getBias())
-          product.children.push_back(at(op.getBias(), index.take_back(1)));
+          product.children.push_back(walk(op.getBias(), index.take_back(1)));
         return std::make_shared<TileExpr>(std::move(product));
       })
       .Case([&](dit::ViewOp op) -> TileExprRef {
         auto inner = delinearise(linearise(index, shapeOf(op.getResult())), shapeOf(op.getInput()), vars);
-        return inner ? at(op.getInput(), *inner) : refuse(Reason::CrossesRows, op.getInput());
+        return inner ? walk(op.getInput(), *inner) : refuse(Reason::CrossesRows, op.getInput());
       })
       .Case([&](dit::PermuteOp op) {
         SmallVector<TileIndex> inner(index.size());
         for (auto [i, dim] : llvm::enumerate(op.getPermutation()))
           inner[dim] = index[i];
-        return at(op.getInput(), inner);
+        return walk(op.getInput(), inner);
       })
       .Case([&](dit::SliceOp op) {
         SmallVector<TileIndex> inner;
         for (auto [i, offset, step] : llvm::zip(index, op.getOffsets(), op.getSteps()))
           inner.push_back(i.times(step).plus(TileIndex::of(offset)));
-        return at(op.getInput(), inner);
+        return walk(op.getInput(), inner);
       })
       .Case([&](dit::ConcatOp op) { return atConcat(op, index); })
       .Case([&](dit::MapOp op) { return atMap(op, index); })
@@ -63,7 +79,7 @@ TileExprRef TilePull::atConcat(dit::ConcatOp op, ArrayRef<TileIndex> index) {
     int64_t end = start + shapeOf(input)[op.getAxis()];
     if (along.constant >= start && along.largest(vars) < end) {
       along.constant -= start;
-      return at(input, inner);
+      return walk(input, inner);
     }
     start = end;
   }
@@ -77,7 +93,7 @@ TileExprRef TilePull::atMap(dit::MapOp op, ArrayRef<TileIndex> index) {
     for (auto [i, size] : llvm::zip(inner, shapeOf(input)))
       if (size == 1)
         i = {};
-    TileExprRef child = at(input, inner);
+    TileExprRef child = walk(input, inner);
     if (!child)
       return nullptr;
     call.children.push_back(child);
@@ -89,7 +105,7 @@ TileExprRef TilePull::atNorm(dit::NormOp op, ArrayRef<TileIndex> index) {
   if (op.getAxes() != 1)
     return refuse(Reason::RowStatistics, op.getInput());
   TileExpr norm{TileExpr::Kind::Norm, op, 0, {}, {}};
-  TileExprRef input = at(op.getInput(), index);
+  TileExprRef input = walk(op.getInput(), index);
   if (!input)
     return nullptr;
   norm.row.assign(index.begin(), index.end() - 1);
@@ -97,7 +113,7 @@ TileExprRef TilePull::atNorm(dit::NormOp op, ArrayRef<TileIndex> index) {
   for (Value affine : {op.getWeight(), op.getBias()}) {
     if (!affine)
       continue;
-    TileExprRef child = at(affine, index.take_back(1));
+    TileExprRef child = walk(affine, index.take_back(1));
     if (!child)
       return nullptr;
     norm.children.push_back(child);

@@ -19,6 +19,7 @@ struct Shape {
   int m, n, consumers, split;
   bool pingpong;
   int clusterM = 1;
+  bool operator==(const Shape &) const = default;
 };
 
 /// Ping-pong tiles hide their epilogues; cooperative ones have small tails; split ones are for few tiles; pairs of blocks that
@@ -31,10 +32,31 @@ constexpr Shape kShapes[] = {
     {128, 256, 2, 1, false, 2}, {128, 144, 2, 1, true, 2},
 };
 
-/// Columns of a staging box for what a block finishes of a tile: 64, or an odd multiple of 16; 0 when there is none.
+/// Tiles of whole heads for sizes that have few of those above, or none.
+void addHeadShapes(int64_t head, SmallVectorImpl<Shape> &shapes) {
+  auto add = [&](Shape shape) {
+    if (!llvm::is_contained(shapes, shape))
+      shapes.push_back(shape);
+  };
+  int64_t step = narrowestTile(head);
+  if (head == 0 || head % 32 == 0)
+    return;
+  for (int n = step; n <= 256; n += step) {
+    add({128, n, 2, 1, false});
+    if (n <= 192)
+      add({128, n, 2, 1, true}), add({128, n, 2, 1, true, 2});
+    for (int split : {2, 3, 4})
+      if (n % (split * head) == 0)
+        add({128, n, 2, split, false});
+  }
+}
+
+/// Columns of a staging box for what a block finishes of a tile: 64, or an odd multiple of 16 or, for heads, of 8; 0 when there
+/// is none.
 int boxOf(int finished, const GemmNeeds &needs) {
-  if (needs.head > 0)
-    return needs.head == 96 ? 48 : 64;
+  for (int box = needs.head; box > 0; box -= 8)
+    if (needs.head % box == 0 && (box == 64 || box % 32 == 16 || box % 16 == 8))
+      return box;
   for (int box : {64, 48, 80, 112, 144, 176, 16})
     if (finished % box == 0 && llvm::all_of(needs.outputBegins, [&](int64_t begin) { return begin % box == 0; }))
       return box;
@@ -49,7 +71,8 @@ std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds 
   tiles.box = boxOf(finished, needs);
   if ((needs.gated && shape.split > 1) || !wholeHeads || !wholeWeights || tiles.box == 0 || finished % tiles.box != 0 || (shape.split > 1 && steps < 2 * shape.split))
     return std::nullopt;
-  if (needs.loadsRows && shape.pingpong && shape.n > 128) // would spill
+  int widest = needs.loadsRows ? needs.head > 0 ? 144 : 128 : shape.n; // wider ones would spill
+  if (shape.pingpong && shape.n > widest)
     return std::nullopt;
   int rowsOfConsumer = shape.m / (shape.pingpong ? 1 : shape.consumers), boxesOfTile = rowsOfConsumer / 64 * finished / tiles.box;
   tiles.boxes = tiles.box > 64 ? 1 : std::min(needs.residual ? 4 : 2, boxesOfTile); // a residual's boxes are filled during the k loop
@@ -97,7 +120,9 @@ std::vector<GemmTiles> gemmCandidates(ArrayRef<GemmSize> sizes, const GemmNeeds 
   int64_t steps = llvm::divideCeil(sizes.front().k, 64);
   std::vector<GemmTiles> fitting;
   std::vector<std::pair<double, size_t>> order; // time, number in `fitting`
-  for (const Shape &shape : kShapes)
+  SmallVector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  addHeadShapes(needs.head, shapes);
+  for (const Shape &shape : shapes)
     if (std::optional<GemmTiles> tiles = fit(shape, steps, needs)) {
       order.emplace_back(cost(sizes, *tiles, needs.gated), fitting.size());
       fitting.push_back(*tiles);

@@ -88,7 +88,7 @@ std::string misfit(const GemmTiles &t, ArrayRef<GemmSize> sizes, const GemmNeeds
   if (!within(t.split, 1, 8) || (t.split > 1 && (t.clusterM * t.clusterN > 1 || t.pingpong || needs.gated)) || t.n % t.split != 0)
     return "k cannot be split this way";
   int finished = t.n / t.split / (needs.gated ? 2 : 1);
-  bool isBox = (t.box == 64 || t.box % 32 == 16) && within(t.box, 16, 240) && finished % t.box == 0;
+  bool isBox = (t.box == 64 || t.box % 32 == 16 || (needs.head > 0 && t.box % 16 == 8)) && within(t.box, 8, 240) && finished % t.box == 0;
   if (!isBox || llvm::any_of(needs.outputBegins, [&](int64_t begin) { return begin % t.box != 0; }) || (needs.head > 0 && needs.head % t.box != 0))
     return "boxes do not divide what is stored";
   if (needs.head > 0 && finished % needs.head != 0)
@@ -104,12 +104,12 @@ std::string misfit(const MmaTiles &t, const CudaArch &arch, int64_t columns, Arr
   bool inRange = within(t.m, 16, 256) && within(t.n, 16, 256) && within(t.stages, 2, 8) && within(t.group, 1, 64) && (t.k == 32 || t.k == 64);
   if (!inRange || !within(t.warpsM, 1, 8) || !within(t.warpsN, 1, 8))
     return "sizes are out of range";
-  if (t.m % (16 * t.warpsM) != 0 || t.n % (32 * t.warpsN) != 0 || t.n / t.warpsN % columns != 0)
+  if (t.m % (16 * t.warpsM) != 0 || t.n % ((gated ? 32 : 16) * t.warpsN) != 0 || t.n / t.warpsN % columns != 0)
     return "a warp has not whole chunks of the epilogue";
   int rowsApart = t.threads() / (t.k / 8); // rows that are copied at once
-  if (rowsApart % 8 != 0 || t.m % rowsApart != 0 || t.n / (gated ? 2 : 1) % rowsApart != 0)
+  if (rowsApart % 8 != 0 || t.m % rowsApart != 0 || (gated && t.n / 2 % rowsApart != 0))
     return "rows are not copied evenly";
-  if (t.m * t.n / t.threads() > 128 || t.threads() > 256)
+  if (t.m * t.n / t.threads() > 144 || t.threads() > 256)
     return "the accumulators do not fit into registers";
   if (llvm::any_of(multiples, [&](int64_t width) { return width % t.n != 0; }))
     return "tiles would span two weights";

@@ -17,8 +17,8 @@ template <class L>
 using Accumulators = float[L::BANDS][L::BLOCK_N / 2];
 
 /// The boxes of one warp. In a box of 64 columns the 16-byte piece c of row r lies at c ^ (r % 8), as the 128-byte
-/// swizzle wants it, so that neither side meets bank conflicts. Other widths (odd multiples of 16) are stored plainly,
-/// with conflicts of two.
+/// swizzle wants it, so that neither side meets bank conflicts. Other widths are stored plainly: odd multiples of 16 with
+/// conflicts of two, odd multiples of 8 without.
 template <class L>
 struct Staging {
   const Shared<L> &shared;
@@ -87,6 +87,13 @@ __device__ void writePiece(const Staging<L> &staging, int box, int pair, const f
                 P::pack(x[6], x[7]));
 }
 
+/// The last eight columns of a box that has an odd number of eights.
+template <class L>
+__device__ void writeLast(const Staging<L> &staging, int box, const float *x) {
+  using P = Pair<typename L::Element>;
+  storeMatrices(staging.piece(box, L::BOX / 16), P::pack(x[0], x[1]), P::pack(x[2], x[3]));
+}
+
 /// Sends a box off. `column` counts the output's columns.
 template <class L>
 __device__ void send(const Staging<L> &staging, const Problem &p, const Tile &tile, int box, int row, int column) {
@@ -121,6 +128,8 @@ __device__ void finishChunk(Staging<L> &staging, const Problem &p, const Epilogu
 #pragma unroll
     for (int pair = 0; pair < L::BOX / 16; ++pair)
       writePiece(staging, staging.next, pair, x + L::BOX / 2 * part + 8 * pair);
+    if constexpr (L::BOX % 16 != 0)
+      writeLast(staging, staging.next, x + L::BOX / 2 * (part + 1) - 4);
     send(staging, p, tile, staging.next, row, column + L::BOX * part);
     staging.next = staging.next + 1 == L::BOXES ? 0 : staging.next + 1;
   }
@@ -152,7 +161,8 @@ __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogues<Ep
   constexpr int COLUMNS = Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS, CHUNKS = L::FINISHED / COLUMNS;
   static_assert(L::FINISHED % COLUMNS == 0, "a block finishes a multiple of the columns that the epilogue sees together");
   static_assert(COLUMNS % L::BOX == 0, "a chunk fills whole boxes");
-  static_assert(!Epilogue::RESIDUAL || (Epilogue::COLUMNS == 16 && !L::GATED), "a residual comes in pieces of 16 columns");
+  static_assert(!Epilogue::RESIDUAL || (Epilogue::COLUMNS == 16 && L::BOX % 16 == 0 && !L::GATED),
+                "a residual comes in pieces of 16 columns");
   Residual<L> residual{p, tile, firstRow};
 #pragma unroll
   for (int band = 0; band < L::BANDS; ++band)

@@ -67,8 +67,8 @@ struct Layout : Config {
 
   static_assert(BANDS * 64 * SHARERS == BLOCK_M, "BLOCK_M is a multiple of 64 times the consumers of a tile");
   static_assert(BLOCK_N % 16 == 0 && BLOCK_N <= 256, "BLOCK_N is a multiple of 16 up to 256");
-  static_assert(WIDTH % Config::BOX == 0 && (Config::BOX == 64 || Config::BOX % 32 == 16),
-                "BOX divides the columns of a tile, and is 64 or an odd multiple of 16");
+  static_assert(WIDTH % Config::BOX == 0 && (Config::BOX == 64 || Config::BOX % 32 == 16 || Config::BOX % 16 == 8),
+                "BOX divides the columns of a tile, and is 64 or an odd multiple of 8 or 16");
   static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && SHARING <= 2,
                 "at most 2 blocks share an operand, each fetches whole repeats of the swizzle");
   static_assert(SPLIT == 1 || (SPLIT <= 8 && !Config::GATED && SHARING == 1 && !Config::PINGPONG && FINISHED * SPLIT == BLOCK_N &&

@@ -16,7 +16,7 @@
 //   Config      allowed                        meaning
 //   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
 //   BLOCK_M     multiple of 16 · WARPS_M       rows of a tile
-//   BLOCK_N     multiple of 32 · WARPS_N       columns of a tile
+//   BLOCK_N     multiple of 16 · WARPS_N       columns of a tile; 32 · WARPS_N with GATED
 //   BLOCK_K     32, 64                         values of k in a step
 //   STAGES      2 …                            steps in flight
 //   WARPS_M     1 …                            warps above each other
@@ -77,6 +77,9 @@ struct Loader {
     steps = firstSteps + (L::RANGES == 2 ? ceilDiv(p.k[1], L::BLOCK_K) : 0);
   }
 
+  /// Of a tile whose rows of B are no multiple of ROWS_APART.
+  __device__ static bool hasLastRow() { return static_cast<int>(threadIdx.x) / L::PIECES < L::WIDTH % L::ROWS_APART; }
+
   /// Starts copying step `step`, zeros where there is nothing. Where a row does not exist nothing is read, so that its
   /// address may be anything.
   __device__ void start(Element *shared, int step) const {
@@ -91,9 +94,10 @@ struct Loader {
       for (int i = 0; i < L::BLOCK_M / L::ROWS_APART; ++i)
         copyAsync<16>(stage + i * L::ROWS_APART * L::BLOCK_K, fromA + i * L::ROWS_APART * aRow, inside && i < aRows);
 #pragma unroll
-      for (int i = 0; i < L::WIDTH / L::ROWS_APART; ++i)
-        copyAsync<16>(stage + L::B_AT + i * L::ROWS_APART * L::BLOCK_K, fromB + i * L::ROWS_APART * bRow,
-                      inside && i < bRows);
+      for (int i = 0; i < ceilDiv(L::WIDTH, L::ROWS_APART); ++i)
+        if (L::WIDTH % L::ROWS_APART == 0 || i < L::WIDTH / L::ROWS_APART || hasLastRow())
+          copyAsync<16>(stage + L::B_AT + i * L::ROWS_APART * L::BLOCK_K, fromB + i * L::ROWS_APART * bRow,
+                        inside && i < bRows);
       if constexpr (L::GATED) {
         const Element *fromUp = up + (second ? p.k[0] : 0) + k;
 #pragma unroll
@@ -128,14 +132,16 @@ struct Operands {
     for (int band = 0; band < L::BANDS; ++band)
       loadMatrices4(a[k % 2][band], rows + 16 * band * L::BLOCK_K);
   }
+  /// Two operands take turns, whatever the number of pairs in a step of k: there are an even number of steps.
+  __device__ static int turn(int k, int pair) { return (k * PAIRS + pair) % 2; }
   __device__ void loadB(const typename L::Element *stage, int k, int pair) {
     int otherHalf = L::GATED && pair >= PAIRS / 2 ? L::WIDTH - L::WARP_WIDTH : 0;
     const auto *columns = stage + L::B_AT + (rowOfB + 16 * pair + otherHalf) * L::BLOCK_K;
-    loadMatrices4(b[pair % 2], columns + L::swizzled(rowOfB, 2 * k + pieceOfB));
+    loadMatrices4(b[turn(k, pair)], columns + L::swizzled(rowOfB, 2 * k + pieceOfB));
   }
 
   __device__ void multiply(Accumulators<L> &acc, int k, int pair) const {
-    const MmaWord(&right)[4] = b[pair % 2];
+    const MmaWord(&right)[4] = b[turn(k, pair)];
 #pragma unroll
     for (int band = 0; band < L::BANDS; ++band) {
       mma16816<typename L::Element>(acc[band][2 * pair], a[k % 2][band], right[0], right[1]);
@@ -229,10 +235,11 @@ __device__ void store(const Problem<typename L::Element> &p, int batch, int row,
       MmaWord word[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        word[i] = P::pack(x[4 * (group + i) + 2 * half], x[4 * (group + i) + 2 * half + 1]);
+        word[i] = group + i < COLUMNS / 8 ? P::pack(x[4 * (group + i) + 2 * half], x[4 * (group + i) + 2 * half + 1]) : 0;
       transposeInQuad(word);
       int at = 8 * (group + quad);
-      if (row + 8 * half < p.rows && (L::EVEN || column + at < p.columns))
+      bool isColumn = (COLUMNS % 32 == 0 || at < COLUMNS) && (L::EVEN || column + at < p.columns);
+      if (row + 8 * half < p.rows && isColumn)
         storePack(reinterpret_cast<MmaWord *>(out + (row + 8 * half) * p.outRow[part] + at),
                   Pack<MmaWord, 4>{word[0], word[1], word[2], word[3]});
     }
@@ -243,7 +250,6 @@ __device__ void finish(const Problem<typename L::Element> &p, const Epilogue &ep
                        int warpColumn, Accumulators<L> &acc) {
   constexpr int COLUMNS = Epilogue::COLUMNS;
   static_assert(L::WARP_WIDTH % COLUMNS == 0, "a warp has whole chunks of the epilogue");
-  static_assert(COLUMNS % 32 == 0, "quads store four groups of eight columns");
   static_assert(!Epilogue::RESIDUAL, "the epilogue loads what it adds");
   int lane = threadIdx.x % 32;
 #pragma unroll

@@ -48,9 +48,10 @@ struct Layout : Config {
   static constexpr int B_AT = BLOCK_M * BLOCK_K, STAGE = B_AT + BLOCK_N * BLOCK_K;  // elements
   static constexpr int SHARED_BYTES = 2 * STAGE * Config::STAGES;
 
-  static_assert(WARP_M % 16 == 0 && WARP_N % 32 == 0, "a warp's part is made of pairs of 16 x 16 products");
+  static_assert(WARP_M % 16 == 0 && WARP_N % (Config::GATED ? 32 : 16) == 0, "a warp's part is made of 16 x 16 products");
   static_assert(BLOCK_K == 32 || BLOCK_K == 64, "a row of a stage is 64 or 128 bytes");
-  static_assert(BLOCK_M % ROWS_APART == 0 && WIDTH % ROWS_APART == 0 && ROWS_APART % 8 == 0, "rows are copied evenly");
+  static_assert(BLOCK_M % ROWS_APART == 0 && (!Config::GATED || WIDTH % ROWS_APART == 0) && ROWS_APART % 8 == 0,
+                "rows are copied evenly; those of B need not be");
   static_assert(Config::STAGES >= 2, "one step is copied while another is multiplied");
 
   /// Where piece `piece` of a row lies, in elements from the row's start.

@@ -28,7 +28,7 @@
 //                                              others their columns of its sums, and finishes BLOCK_N / SPLIT of them; for
 //                                              products with fewer tiles than multiprocessors; k has SPLIT steps or more
 //   GROUP       1 …                            cluster tiles in M that are visited before the next in N
-//   BOX         64, or 16 · odd                columns of a staging box, a divisor of the epilogue's COLUMNS
+//   BOX         64, or 8 or 16 · odd           columns of a staging box, a divisor of the epilogue's COLUMNS
 //   BOXES       1 …                            staging boxes (16 rows x BOX columns) per warp; a residual wants about as
 //                                              many as a warp's share of the tile has
 //   EARLY       bool                           B is the same in every step: it is fetched before the kernel before has ended

@@ -51,6 +51,13 @@ def rope(x, rotation):
     return turned.flatten(-2).to(x.dtype)
 
 
+def rope_halves(x, rotation):
+    """Column j turns with j + half."""
+    first, second = x.float().chunk(2, -1)
+    cosine, sine = rotation[..., 0], rotation[..., 1]
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1).to(x.dtype)
+
+
 def heads_of(x, head):
     """(rows, columns) -> (heads, rows, head)"""
     return x.unflatten(-1, (-1, head)).transpose(0, 1)
@@ -59,6 +66,7 @@ def heads_of(x, head):
 class QkvNormRope:
     """One stream: bias, per-head RMS norm and rotary embedding of queries and keys, heads outside."""
     epilogue, label, head = "HeadNormRope<Element, 128>", "qkv", 128
+    turn = staticmethod(rope)
     variants = with_clusters(TILE_128, epilogue=epilogue, label=label)
 
     def __init__(self, rows=4096, width=3072, k=3072):
@@ -70,7 +78,7 @@ class QkvNormRope:
 
     def math(self, x, w, bias, query_scale, key_scale, rotation):
         q, k, v = (heads_of(part, self.head) for part in F.linear(x, w, bias).chunk(3, -1))
-        return rope(rms(q, query_scale), rotation).contiguous(), rope(rms(k, key_scale), rotation).contiguous(), v
+        return self.turn(rms(q, query_scale), rotation).contiguous(), self.turn(rms(k, key_scale), rotation).contiguous(), v
 
     def outputs(self):
         return [torch.full((3 * self.width // self.head, self.rows, self.head), float("nan"), device="cuda",
@@ -88,6 +96,30 @@ class QkvNormRope:
 
     def flop(self):
         return 2 * self.rows * self.k * 3 * self.width
+
+
+def heads_of_72(epilogue, label, *more):
+    """Tiles of two heads, a box for each."""
+    tiles = [Variant(128, 144, stages=5, box=72, boxes=2, pingpong=True), Variant(128, 144, stages=6, box=72, boxes=1),
+             Variant(128, 144, stages=6, box=72, boxes=1, cluster_m=2), Variant(128, 144, stages=5, box=72, boxes=1, split=2), *more]
+    return [dataclasses.replace(tile, epilogue=epilogue, label=label) for tile in tiles]
+
+
+class QkvNormRope72(QkvNormRope):
+    """Sixteen heads of 72, as of DiT-XL's width."""
+    head = 72
+    variants = heads_of_72("HeadNormRope<Element, 72>", "qkv72", Variant(128, 144, stages=6, box=72, boxes=1, pingpong=True),
+                           Variant(128, 144, stages=5, box=72, boxes=2, pingpong=True, cluster_m=2),
+                           Variant(128, 144, stages=5, box=24, boxes=3, pingpong=True))
+
+    def __init__(self, rows=8192, width=1152, k=1152):
+        super().__init__(rows, width, k)
+
+
+class QkvNormRopeHalves72(QkvNormRope72):
+    """Pairs that are 36 columns apart lie in two threads."""
+    turn = staticmethod(rope_halves)
+    variants = heads_of_72("HeadNormRope<Element, 72, false>", "qkv72_halves")
 
 
 class JointQkvNormRope(QkvNormRope):
@@ -312,6 +344,8 @@ def cases():
         "flux up + gelu": Up(), "flux joint up + gelu": JointUp(), "flux down + gate + residual": Down(),
         "flux out + gate + residual": Down(ranges=(3072,)),
         "flux single in": SingleIn(), "flux single out, two ranges": Down(rows=4608, ranges=(3072, 12288)),
+        "heads of 72": QkvNormRope72(), "heads of 72, halves": QkvNormRopeHalves72(),
+        "heads of 72, 512 rows": QkvNormRope72(512), "heads of 72, halves, 512 rows": QkvNormRopeHalves72(512),
         "sd3.5 qkv + norm": Sd3Qkv(8192, 2432, 2432), "pixart up + gelu": Up(8192, 4608, 1152),
         "pixart down + gate + residual": Down(2, 4096, 1152, (4608,)),
         "pixart out + gate + residual": Down(2, 4096, 1152, (1152,)),
@@ -327,7 +361,8 @@ def small_cases():
     even = [QkvNormRope(333, 384, 200), JointQkvNormRope(text=77, rows=301, width=256, k=512), Up(301, 768, 328),
             Up(130, 384, 64, "Silu"), Up(130, 384, 64, "GeluErf"), Gated(rows=301, columns=1280, k=256),
             Down(3, 77, 384, (264,)), Down(2, 300, 768, (72, 1000)), SingleIn(333, 256, 128, 640),
-            JointUp(text=77, rows=301, columns=768, k=256), Sd3Qkv(333, 192, 192)]
+            JointUp(text=77, rows=301, columns=768, k=256), Sd3Qkv(333, 192, 192), QkvNormRope72(333, 288, 200),
+            QkvNormRopeHalves72(301, 288, 256)]
     odd = [Up(301, 200, 328), Down(2, 77, 200, (264,)), Gated(rows=301, columns=208, k=256)]
     for case in odd:
         case.variants = [dataclasses.replace(v, even=False) for v in case.variants]

@@ -4,7 +4,7 @@
 // calls it once per chunk of COLUMNS columns with the values of one thread, which it changes in place.
 //
 //   struct Epilogue {
-//     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 16; just 16 with RESIDUAL
+//     static constexpr int COLUMNS;         // columns that have to be seen together; a multiple of 8; just 16 with RESIDUAL
 //     static constexpr bool RESIDUAL;       // wants a second tensor of the output's shape, fetched by the copy engine
 //     template <class Place> __device__ void operator()(float (&x)[COLUMNS / 2], const Place &at) const;
 //     …or, with RESIDUAL:  operator()(float (&x)[COLUMNS / 2], const u32 (&residual)[COLUMNS / 4], const Place &at)
@@ -38,6 +38,18 @@ struct Place {
     return TAIL ? min(firstColumn + 8 * i, columns - 2) : firstColumn + 8 * i;
   }
 };
+
+/// What another of the four threads gives; all of them take part. Volatile: exchanges that the compiler starts early hold
+/// registers beside the accumulators, which spilled.
+__device__ inline float ofQuad(float given, int thread) {
+#ifdef __CUDA_ARCH__
+  float taken;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1c1f, 0xffffffff;" : "=f"(taken) : "f"(given), "r"(thread));
+  return taken;
+#else
+  return __shfl_sync(~0u, given, thread, 4);
+#endif
+}
 
 // ---- activations --------------------------------------------------------------------------------------------------
 
@@ -214,6 +226,8 @@ private:
 #pragma unroll
         for (int i = 0; i < HEAD / 8; ++i)
           turn(x[4 * i + 2 * half], x[4 * i + 2 * half + 1], __ldg(row + column / 2 + 4 * i));
+      } else if constexpr (HEAD % 16 != 0) {
+        rotateAcrossQuad(x, row, half);
       } else {
 #pragma unroll
         for (int i = 0; i < HEAD / 16; ++i)
@@ -222,6 +236,29 @@ private:
             turn(x[4 * i + 2 * half + e], x[4 * (i + HEAD / 16) + 2 * half + e], __ldg(row + column + 8 * i + e));
       }
     }
+  }
+
+  /// Halves that are no whole groups: columns of the lower two threads turn with those of the upper two, in groups i and
+  /// i + APART where the lower ones' group is the first. Each group is followed by one that it reads.
+  __device__ static void rotateAcrossQuad(float (&x)[COLUMNS / 2], const float2 *row, int half) {
+    constexpr int GROUPS = HEAD / 8, APART = HEAD / 16;
+    int quad = threadIdx.x % 4;
+    float y[COLUMNS / 4];
+#pragma unroll
+    for (int n = 0; n < GROUPS; ++n) {
+      int i = n * (GROUPS - APART) % GROUPS, forUpper = (i + GROUPS - APART) % GROUPS, forLower = (i + APART) % GROUPS;
+      int column = 8 * i + 2 * quad;
+      bool isFirst = column < HEAD / 2;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float other = ofQuad(quad < 2 ? x[4 * forUpper + 2 * half + e] : x[4 * forLower + 2 * half + e], quad ^ 2);
+        float2 rotation = __ldg(row + column + e - (isFirst ? 0 : HEAD / 2));
+        y[2 * i + e] = fmaf(x[4 * i + 2 * half + e], rotation.x, (isFirst ? -other : other) * rotation.y);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 4; ++i)
+      x[i / 2 * 4 + 2 * half + i % 2] = y[i];
   }
 
   __device__ static void turn(float &a, float &b, float2 rotation) {

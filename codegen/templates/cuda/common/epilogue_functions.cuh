@@ -34,6 +34,9 @@ __device__ inline float quadSum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);
   return x + __shfl_xor_sync(~0u, x, 2);
 }
+/// A choice between two values that are both computed.
+__device__ inline float either(bool takesFirst, float first, float second) { return takesFirst ? first : second; }
+
 __device__ inline float square(float x) { return x * x; }
 
 /// For divisors that have a normal reciprocal, or are infinite.
