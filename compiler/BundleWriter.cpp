@@ -5,8 +5,9 @@
 #include "compiler/BundleWriter.h"
 
 #include "codegen/cuda/Images.h"
-#include "codegen/cuda/tuning/GemmTuning.h"
+#include "codegen/cuda/tuning/TunedTiles.h"
 #include "compiler/PlanWriter.h"
+#include "runtime/Error.h"
 #include "runtime/Hash.h"
 #include "runtime/Zip.h"
 #include "runtime/tuning/Bundle.h"
@@ -55,7 +56,7 @@ uint64_t extentOf(MemRefType type) {
 
 class BundleWriter {
 public:
-  BundleWriter(const CudaArch &arch, const CudaOptions &options, size_t most) : arch(arch), options(options), most(most) {}
+  BundleWriter(const CudaArch &arch, const CudaOptions &options, const BundleContent &content) : arch(arch), options(options), content(content) {}
 
   /// Adds a kernel, or counts its launches for one that is tuned like it.
   LogicalResult add(plan::KernelOp kernel, uint32_t launches) {
@@ -67,11 +68,15 @@ public:
       known->second.launches += launches;
       return success();
     }
+    if (content.missingOnly && !chooseTiles(**gemm, options.tuning, options.tuningGpu).gpu.empty()) {
+      measuredBefore.insert(key);
+      return success();
+    }
     tuning::Job job{.key = key, .where = describeLocation(kernel.getLoc()), .launches = launches, .arguments = argumentsOf(kernel, (*gemm)->gemm()), .products = {}, .candidates = {}};
     for (const GemmSize &size : (*gemm)->gemm().sizes)
       job.products.push_back({size.batches * size.rows, size.columns, size.k});
     size_t number = jobs.size();
-    for (const tuning::Tiles &tiles : (*gemm)->candidates(most)) {
+    for (const tuning::Tiles &tiles : (*gemm)->candidates(content.candidates)) {
       FailureOr<CudaUnit> unit = (*gemm)->emit(tiles);
       if (failed(unit))
         return failure();
@@ -84,11 +89,14 @@ public:
   }
 
   BundleSummary write(const std::string &producer, const std::string &path) {
+    if (jobs.empty() && !measuredBefore.empty())
+      fail("--tuning-missing-only: nothing is missing, all {} gemm kernels have measured tiles; leave the option out to measure them again", measuredBefore.size());
     addTools();
     compileImages(images, arch, options);
     file.arch = arch.name;
     file.lowestDriver = lowestDriverOf(arch);
     BundleSummary summary;
+    summary.measuredBefore = measuredBefore.size();
     tuning::Bundle bundle{producer, arch.name, {}};
     for (auto &[key, job] : jobs) {
       dropSpilling(job, summary);
@@ -176,8 +184,9 @@ private:
 
   const CudaArch &arch;
   const CudaOptions &options;
-  size_t most;
+  const BundleContent &content;
   std::map<tuning::Key, tuning::Job> jobs;
+  std::set<tuning::Key> measuredBefore;
   cuda::KernelFile file;
   std::map<std::string, std::string> members; ///< unit -> member
   std::vector<std::string> imageNames;        ///< members in the order of `images`
@@ -186,9 +195,9 @@ private:
 
 } // namespace
 
-FailureOr<BundleSummary> writeTuningBundle(ModuleOp module, const std::map<std::string, uint32_t> &launches, const CudaArch &arch, const CudaOptions &options, size_t most,
+FailureOr<BundleSummary> writeTuningBundle(ModuleOp module, const std::map<std::string, uint32_t> &launches, const CudaArch &arch, const CudaOptions &options, const BundleContent &content,
                                            const std::string &producer, const std::string &path) {
-  BundleWriter writer(arch, options, most);
+  BundleWriter writer(arch, options, content);
   for (plan::KernelOp kernel : module.getOps<plan::KernelOp>()) {
     auto count = launches.find(kernel.getSymName().str());
     if (kernel.getFamily() == "gemm" && failed(writer.add(kernel, count == launches.end() ? 1 : count->second)))

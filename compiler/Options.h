@@ -52,6 +52,7 @@ struct CompileOptions {
   std::string tuningGpu;                   ///< whose measurements are used; empty: the latest
   std::string tuningBundle;                ///< bundle to write for `ditc-run tune` instead of a package; empty: none
   unsigned tuningCandidates = 16;          ///< of each kernel in it
+  bool tuningMissingOnly = false;          ///< leave out of it what has measured tiles
 
   /// Text that differs when two compilations of one model may differ in their result (weights apart).
   std::string digest() const;

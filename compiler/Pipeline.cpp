@@ -67,6 +67,7 @@ static void buildPlan(OpPassManager &pm, const CompileOptions &options, const st
     pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // bias and casts join the maps beside them
     pm.addPass(createLowerToPlan());
   }
+  pm.addPass(createOrderLaunches()); // of those that need not be where the model has them
   pm.addPass(createPlanMemory());
 }
 
@@ -116,6 +117,7 @@ static void registerForListing() {
   registerLegalizeForHost();
   registerLowerToPlan();
   registerMarkInvariant();
+  registerOrderLaunches();
   registerPlanMemory();
   registerRecogniseAttention();
   registerRecogniseNorms();

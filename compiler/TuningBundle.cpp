@@ -35,12 +35,14 @@ static void compileCandidates(CompileState &state, const TuningChoice &tuning, M
   DiagnosticText diagnostics(state);
   std::optional<Cache> cache;
   FailureOr<BundleSummary> summary = writeTuningBundle(kernels, launches, *parseCudaArch(target), cudaOptions(state, tuning, cache),
-                                                       state.options.tuningCandidates, fmt::format("ditc {}", kVersion), state.options.tuningBundle);
+                                                       {state.options.tuningCandidates, state.options.tuningMissingOnly}, fmt::format("ditc {}", kVersion), state.options.tuningBundle);
   if (failed(summary))
     diagnostics.fail(fmt::format("target '{}' failed", target));
   state.result.path = state.options.tuningBundle;
   state.result.notes = std::move(summary->notes);
   state.result.summary = fmt::format("{} kernels, {} candidates in {} images", summary->kernels, summary->candidates, summary->images);
+  if (summary->measuredBefore > 0)
+    state.result.summary += fmt::format("; {} kernels are left out, they have measured tiles", summary->measuredBefore);
   if (cache)
     state.takeWarnings(*cache);
 }

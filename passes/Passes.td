@@ -76,6 +76,10 @@ def PlanAttention : Pass<"ditc-plan-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ditc::plan::PlanDialect"];
 }
 
+def OrderLaunches : Pass<"ditc-order-launches", "::mlir::ModuleOp"> {
+  let summary = "launches move away from where a step needs most memory";
+}
+
 def PlanMemory : Pass<"ditc-plan-memory", "::mlir::ModuleOp"> {
   let summary = "lifetimes become offsets in one arena";
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PlanMemory: gives every arena buffer an offset such that buffers that live at the same time do not
-// overlap. Buffers are placed from large to small at the lowest offset that is free during their lifetime,
-// which comes close to the peak of live bytes. Prepared buffers live for ever, but for those that only the
-// preparation reads. Zeroed buffers all lie at the start: operations follow each other, and each leaves zeros
-// behind.
+// overlap. Buffers are placed one after the other at the lowest offset that is free during their lifetime: the
+// large ones first, those that are large for long, or those in use when most is; whichever order needs least.
+// That comes close to the most bytes in use at once, often to nothing above it. Prepared buffers live for ever, but
+// for those that only the preparation reads. Zeroed buffers all lie at the start: operations follow each other, and
+// each leaves zeros behind.
 //
 // Before:
 //   plan.program @b inputs ["x"] outputs ["y"] {
@@ -29,8 +30,11 @@
 //     }
 //   }
 #include "passes/Passes.h"
+#include "passes/plan/Lifetimes.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 
@@ -39,23 +43,6 @@ namespace ditc {
 #include "passes/Passes.h.inc"
 
 namespace {
-
-/// Every buffer starts on a cache line, and on the alignment that wide loads want.
-constexpr int64_t kAlignment = 64;
-
-struct Lifetime {
-  plan::BufferOp buffer;
-  int64_t bytes = 0;
-  int64_t first = 0, last = 0; ///< positions of the first and last operation that touches it
-  int64_t offset = 0;
-
-  bool overlapsInTime(const Lifetime &other) const { return first <= other.last && other.first <= last; }
-};
-
-int64_t bufferBytes(plan::BufferOp buffer) {
-  auto type = cast<MemRefType>(buffer.getType());
-  return llvm::alignTo(type.getNumElements() * dit::elementBytes(type.getElementType()), kAlignment);
-}
 
 class PlanMemory : public impl::PlanMemoryBase<PlanMemory> {
   void runOnOperation() override {
@@ -74,51 +61,72 @@ class PlanMemory : public impl::PlanMemoryBase<PlanMemory> {
 
   /// The size of the space.
   static int64_t placeAll(plan::ProgramOp program, plan::Space space) {
-    SmallVector<Lifetime> lifetimes = findLifetimes(program, space);
+    std::vector<Lifetime> lifetimes = findLifetimes(program, space);
     int64_t bytes = place(lifetimes);
     for (Lifetime &lifetime : lifetimes)
       lifetime.buffer.setOffset(lifetime.offset);
     return bytes;
   }
 
-  static SmallVector<Lifetime> findLifetimes(plan::ProgramOp program, plan::Space space) {
-    SmallVector<Lifetime> lifetimes;
-    llvm::DenseMap<Operation *, size_t> index;
-    int64_t position = 0;
-    auto visit = [&](Operation &op, bool inStep) {
-      for (Value operand : op.getOperands()) {
-        plan::BufferOp buffer = plan::rootBuffer(operand);
-        if (buffer.getSpace() != space)
-          continue;
-        auto [entry, isNew] = index.try_emplace(buffer, lifetimes.size());
-        if (isNew)
-          lifetimes.push_back({buffer, bufferBytes(buffer), position, position});
-        bool isForEver = inStep && space == plan::Space::Prepared; // steps are repeated, the preparation is not
-        lifetimes[entry->second].last = isForEver ? std::numeric_limits<int64_t>::max() : position;
-      }
-      ++position;
-    };
-    for (plan::PrepareOp prepare : program.getBody().getOps<plan::PrepareOp>())
-      for (Operation &op : prepare.getBody().front())
-        visit(op, false);
-    for (plan::StepOp step : program.getBody().getOps<plan::StepOp>())
-      for (Operation &op : step.getBody().front())
-        visit(op, true);
+  static std::vector<Lifetime> findLifetimes(plan::ProgramOp program, plan::Space space) {
+    std::vector<Operation *> operations = operationsOf(program);
+    std::vector<Lifetime> lifetimes = lifetimesOf(operations, space);
+    if (space == plan::Space::Prepared)
+      for (Lifetime &lifetime : lifetimes)
+        if (isa<plan::StepOp>(operations[lifetime.last]->getParentOp()))
+          lifetime.last = operations.size(); // steps are repeated, the preparation is not
+    llvm::DenseSet<Operation *> touched;
+    for (const Lifetime &lifetime : lifetimes)
+      touched.insert(lifetime.buffer);
     for (plan::BufferOp buffer : program.getBody().getOps<plan::BufferOp>())
-      if (buffer.getSpace() == space && !index.contains(buffer))
-        lifetimes.push_back({buffer, 0, -1, -1}); // never touched: any place will do
+      if (buffer.getSpace() == space && !touched.contains(buffer))
+        lifetimes.push_back({.buffer = buffer}); // never touched, so of no bytes: any place will do
     return lifetimes;
   }
 
-  /// Sets offsets; the size of the arena.
+  /// Sets offsets; the size of the arena. No order of placing is best for every model, so several are tried.
   static int64_t place(MutableArrayRef<Lifetime> lifetimes) {
-    SmallVector<Lifetime *> order;
-    for (Lifetime &lifetime : lifetimes)
-      order.push_back(&lifetime);
-    llvm::sort(order, [](const Lifetime *a, const Lifetime *b) { return std::tuple(-a->bytes, a->first, a) < std::tuple(-b->bytes, b->first, b); });
+    std::vector<int64_t> fullest = fullestMoments(lifetimes);
+    auto duration = [](const Lifetime &lifetime) { return lifetime.last - lifetime.first + 1; };
+    auto bySize = [&](size_t i) { return std::tuple(-lifetimes[i].bytes, lifetimes[i].first, int64_t(0)); };
+    auto bySizeAndTime = [&](size_t i) { return std::tuple(-lifetimes[i].bytes * duration(lifetimes[i]), lifetimes[i].first, int64_t(0)); };
+    auto byMoment = [&](size_t i) { return std::tuple(-fullest[i], -duration(lifetimes[i]), -lifetimes[i].bytes); };
+    int64_t best = std::numeric_limits<int64_t>::max();
+    placeUnlessWorse(lifetimes, best, bySize);
+    placeUnlessWorse(lifetimes, best, bySizeAndTime);
+    placeUnlessWorse(lifetimes, best, byMoment);
+    return best;
+  }
+
+  /// By buffer, the most bytes that are in use at once during its lifetime.
+  static std::vector<int64_t> fullestMoments(ArrayRef<Lifetime> lifetimes) {
+    int64_t count = 0;
+    for (const Lifetime &lifetime : lifetimes)
+      count = std::max(count, lifetime.last + 1);
+    std::vector<int64_t> bytes = bytesInUse(lifetimes, count), fullest;
+    for (const Lifetime &lifetime : lifetimes)
+      fullest.push_back(*std::max_element(bytes.begin() + lifetime.first, bytes.begin() + lifetime.last + 1));
+    return fullest;
+  }
+
+  /// Places in an order, and takes that when it needs less than `best`.
+  template <typename Key> static void placeUnlessWorse(MutableArrayRef<Lifetime> lifetimes, int64_t &best, Key key) {
+    std::vector<size_t> order(lifetimes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, [&](size_t a, size_t b) { return std::pair(key(a), a) < std::pair(key(b), b); });
+    std::vector<Lifetime> placed(lifetimes.begin(), lifetimes.end());
+    int64_t bytes = placeInOrder(placed, order);
+    if (bytes >= best)
+      return;
+    best = bytes;
+    llvm::copy(placed, lifetimes.begin());
+  }
+
+  static int64_t placeInOrder(MutableArrayRef<Lifetime> lifetimes, ArrayRef<size_t> order) {
     SmallVector<Lifetime *> placed; // by offset
     int64_t total = 0;
-    for (Lifetime *lifetime : order) {
+    for (size_t i : order) {
+      Lifetime *lifetime = &lifetimes[i];
       int64_t offset = 0;
       for (Lifetime *other : placed) {
         if (!lifetime->overlapsInTime(*other))

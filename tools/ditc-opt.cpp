@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
   ditc::registerLegalizeForHost();
   ditc::registerLowerToPlan();
   ditc::registerMarkInvariant();
+  ditc::registerOrderLaunches();
   ditc::registerPlanMemory();
   ditc::registerRecogniseAttention();
   ditc::registerRecogniseNorms();

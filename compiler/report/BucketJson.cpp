@@ -254,8 +254,8 @@ json memoryJson(const MemoryRecord &memory) {
     else
       alive.push_back({{"path", tensor.name.path}, {"node", tensor.name.node}, {"type", tensor.type}, {"bytes", tensor.bytes}, {"offset", tensor.offset}});
   }
-  return {{"arena_bytes", memory.arenaBytes}, {"peak_bytes", memory.peakBytes}, {"at", {{"path", memory.at.path}, {"node", memory.at.node}}},
-          {"alive", alive}, {"alive_count", memory.alive.size()}, {"other_bytes", rest}};
+  return {{"arena_bytes", memory.arenaBytes}, {"peak_bytes", memory.peakBytes}, {"operations", memory.operations},
+          {"at", {{"path", memory.at.path}, {"node", memory.at.node}, {"position", memory.position}}}, {"alive", alive}, {"alive_count", memory.alive.size()}, {"other_bytes", rest}};
 }
 
 } // namespace ditc

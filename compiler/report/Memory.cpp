@@ -2,8 +2,7 @@
 #include "compiler/report/Memory.h"
 
 #include "dialects/dit/Dit.h"
-
-#include "llvm/ADT/MapVector.h"
+#include "passes/plan/Lifetimes.h"
 
 #include <algorithm>
 
@@ -29,41 +28,20 @@ static LiveTensor describe(plan::BufferOp buffer) {
 }
 
 MemoryRecord readMemory(plan::ProgramOp program) {
+  std::vector<Operation *> operations = operationsOf(program);
+  std::vector<Lifetime> lifetimes = lifetimesOf(operations, plan::Space::Arena);
+  std::vector<int64_t> bytes = bytesInUse(lifetimes, operations.size());
   MemoryRecord record;
   record.arenaBytes = program.getArenaBytes().value_or(0);
-  llvm::MapVector<Operation *, LiveTensor> tensors;
-  std::vector<Operation *> steps;
-  for (plan::StepOp step : program.getBody().getOps<plan::StepOp>())
-    for (Operation &op : step.getBody().front()) {
-      for (Value operand : op.getOperands()) {
-        plan::BufferOp buffer = plan::rootBuffer(operand);
-        if (buffer.getSpace() != plan::Space::Arena)
-          continue;
-        auto [entry, isNew] = tensors.try_emplace(buffer);
-        if (isNew) {
-          entry->second = describe(buffer);
-          entry->second.first = steps.size();
-        }
-        entry->second.last = steps.size();
-      }
-      steps.push_back(&op);
-    }
-  std::vector<int64_t> change(steps.size() + 1, 0);
-  for (auto &[op, tensor] : tensors) {
-    change[tensor.first] += tensor.bytes;
-    change[tensor.last + 1] -= tensor.bytes;
-  }
-  int64_t alive = 0;
-  for (size_t i = 0; i < steps.size(); ++i)
-    if (alive += change[i]; alive > record.peakBytes) {
-      record.peakBytes = alive;
-      record.position = i;
-    }
-  if (!steps.empty())
-    record.at = lastName(steps[record.position]->getLoc());
-  for (auto &[op, tensor] : tensors)
-    if (tensor.first <= record.position && record.position <= tensor.last)
-      record.alive.push_back(tensor);
+  record.operations = operations.size();
+  if (operations.empty())
+    return record;
+  record.position = std::ranges::max_element(bytes) - bytes.begin();
+  record.peakBytes = bytes[record.position];
+  record.at = lastName(operations[record.position]->getLoc());
+  for (const Lifetime &lifetime : lifetimes)
+    if (lifetime.first <= record.position && record.position <= lifetime.last)
+      record.alive.push_back(describe(lifetime.buffer));
   std::ranges::sort(record.alive, [](const LiveTensor &a, const LiveTensor &b) { return std::pair(-a.bytes, a.offset) < std::pair(-b.bytes, b.offset); });
   return record;
 }

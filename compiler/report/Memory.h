@@ -14,13 +14,13 @@ struct LiveTensor {
   NodeName name;
   std::string type;
   int64_t bytes = 0, offset = 0;
-  int64_t first = 0, last = 0; ///< positions of the first and last operation that touches it
 };
 
 struct MemoryRecord {
   int64_t arenaBytes = 0; ///< size of the arena
-  int64_t peakBytes = 0;  ///< most bytes alive at once; the arena is larger where gaps stay between them
-  int64_t position = 0;   ///< operation at the peak
+  int64_t peakBytes = 0;  ///< most bytes in use at once; the arena is larger where gaps stay between them
+  int64_t operations = 0; ///< that run in a step, with those that prepare before them
+  int64_t position = 0;   ///< operation at the peak, from 0
   NodeName at;
   std::vector<LiveTensor> alive; ///< at the peak, largest first
 };

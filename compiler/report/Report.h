@@ -16,7 +16,7 @@
 
 namespace ditc {
 
-inline constexpr int kReportVersion = 3;
+inline constexpr int kReportVersion = 4;
 
 class Report {
 public:

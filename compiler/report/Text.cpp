@@ -178,10 +178,11 @@ std::string reasonsText(const json &bucket) {
   return text + (text.empty() ? "" : "\n");
 }
 
-std::string memoryText(const json &memory) {
-  std::string at = memory["at"]["path"];
-  std::string text = fmt::format("arena of the host target: {}, most alive at once {}\n  at {} ({}), alive there:\n", bytesText(memory["arena_bytes"]), bytesText(memory["peak_bytes"]),
-                                 at, memory["at"]["node"].get<std::string>());
+std::string memoryText(const json &totals, const json &memory) {
+  const json &at = memory["at"];
+  std::string text = fmt::format("memory of {}: arena {}, prepared weights {}; most in use at once {}\n  at operation {} of {}, {} ({}), with {} tensors:\n", totals["today_target"].get<std::string>(),
+                                 bytesText(memory["arena_bytes"]), bytesText(totals["prepared_bytes"]), bytesText(memory["peak_bytes"]), at["position"].get<int64_t>(),
+                                 memory["operations"].get<int64_t>(), at["path"].get<std::string>(), at["node"].get<std::string>(), memory["alive_count"].get<int64_t>());
   size_t listed = 0;
   for (const json &tensor : memory["alive"])
     if (listed++ < 8)
@@ -254,7 +255,7 @@ std::string reportText(const json &report, const json &bucket, const std::string
     known += (known.empty() ? "" : ", ") + list;
   }
   if (block.empty())
-    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + memoryText(bucket["memory"]) + tuningText(report);
+    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + memoryText(bucket["totals"], bucket["memory"]) + tuningText(report);
   if (blocks.empty())
     fail("bucket '{}' has no block '{}'; it has {}", bucket["name"].get<std::string>(), block, known.empty() ? "none" : known);
   return blocks;

@@ -3,7 +3,7 @@
 # build_models.sh [BUNDLE] [BUILD] [PART...]: compiles what run_models.sh runs on a CUDA machine into BUNDLE (a folder that
 # git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo python full
 # rowwise tune; all of them but tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
-# from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Models whose variable is not set are left out.
+# from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Parts whose variable is not set are left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -16,7 +16,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$bundle"
 
-# Each piece may be built at another time, so each says from what; the build folder is taken to be up to date.
+# Each piece may be built at another time, so each says from what, when it has been built; the build folder is taken to be
+# up to date. Full-size models may be chosen, so each package is a piece.
 note() {
   commit=$(git -C "$root" rev-parse --short HEAD)
   [ -z "$(git -C "$root" status --porcelain)" ] || commit="$commit, changed"
@@ -37,7 +38,6 @@ bin() {
 }
 
 zoo() {
-  [ -n "${DITC_ZOO_DIR:-}" ] || { echo "DITC_ZOO_DIR is not set: no zoo"; return 0; }
   python3 "$root/tests/models/check_models.py" --ditc "$ditc" "$DITC_ZOO_DIR" --options "--target sm_90a" --packages "$scratch/packages"
   python3 "$here/split_zoo.py" "$DITC_ZOO_DIR" "$scratch/packages" "$bundle"
 }
@@ -63,7 +63,6 @@ full_models() {
 
 # Full-size models: packages, notes for the modules that they came from, and the dumps that rowwise takes kernels from.
 full() {
-  [ -n "${DITC_ZOO_FULL_DIR:-}" ] || { echo "DITC_ZOO_FULL_DIR is not set: no full-size models"; return 0; }
   mkdir -p "$bundle/full"
   for name in $(for model in $(full_models); do package_of "$model"; done | sort -u); do
     set --
@@ -80,6 +79,7 @@ full() {
     mkdir -p "$bundle/dumps/$name/sm_90a/kernels"
     cp -r "$scratch"/dump/sm_90a/kernels/rowwise_* "$bundle/dumps/$name/sm_90a/kernels/"
     rm -rf "$scratch/dump" "$scratch"/*.pt2
+    note "full/$name"
   done
 }
 
@@ -94,24 +94,38 @@ rowwise() {
   "$build/bin/compile_kernels" sm_90a "$bundle/rowwise" "$bundle"/rowwise/*.mlir
 }
 
-# Candidates of all gemm kernels of the full-size models: `bin/ditc-run tune tune/models.tune -o tuning.json` measures them,
+# Candidates of all gemm kernels of the full-size models, or with DITC_TUNE_OPTIONS=--tuning-missing-only of those that the
+# shipped database has not: `bin/ditc-run tune tune/models.tune -o tuning.json` measures them,
 # `ditc tune --merge tuning.json --database codegen/tuning/h200.json` takes the results in.
 tune() {
-  [ -n "${DITC_ZOO_FULL_DIR:-}" ] || { echo "DITC_ZOO_FULL_DIR is not set: nothing to tune"; return 0; }
   mkdir -p "$bundle/tune"
   set --
   for model in $(full_models); do
     gzip -dc "$DITC_ZOO_FULL_DIR/$model.pt2.gz" > "$scratch/$model.pt2"
     set -- "$@" "$scratch/$model.pt2"
   done
-  "$ditc" compile "$@" --target sm_90a --tuning-bundle "$bundle/tune/models.tune"
+  "$ditc" compile "$@" --target sm_90a ${DITC_TUNE_OPTIONS:-} --tuning-bundle "$bundle/tune/models.tune"
   rm -f "$scratch"/*.pt2
+}
+
+# The variable that a part needs and that is not set; nothing where the part can be built.
+missing() {
+  case $1 in
+    zoo) [ -n "${DITC_ZOO_DIR:-}" ] || echo DITC_ZOO_DIR ;;
+    full | tune) [ -n "${DITC_ZOO_FULL_DIR:-}" ] || echo DITC_ZOO_FULL_DIR ;;
+  esac
 }
 
 for part in $parts; do
   case $part in
-    bin | zoo | python | full | rowwise | tune) "$part"; note "$part" ;;
+    bin | zoo | python | full | rowwise | tune) variable=$(missing "$part") ;;
     *) echo "build_models.sh: no part '$part'" >&2; exit 2 ;;
   esac
+  if [ -n "$variable" ]; then
+    echo "$part is left out: $variable is not set"
+    continue
+  fi
+  "$part"
+  [ "$part" = full ] || note "$part"
 done
-du -sh "$bundle"/*/
+du -sh "$bundle"

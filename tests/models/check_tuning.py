@@ -123,6 +123,21 @@ def check_package(arguments, results, scratch):
             "--check", arguments.folder / "outputs.safetensors", "--tolerance", "0.02")
 
 
+def check_missing(arguments, results, scratch):
+    """A bundle of what no database has: the one kernel whose entry was taken away, then none."""
+    known = json.loads(results.read_text())
+    left = known["entries"].pop()
+    part, missing = scratch / "part.json", scratch / "missing.tune"
+    part.write_text(json.dumps(known))
+    options = (arguments.ditc, "compile", arguments.folder / "model.pt2", "--target", "sm_80", "--tuning-candidates", "2", "--tuning-missing-only", "--tuning-bundle", missing)
+    summary = json.loads(run(*options, "--tuning", part, "--json"))["summary"]
+    assert summary.startswith("1 kernels, 2 candidates") and f"; {len(known['entries'])} kernels are left out" in summary, summary
+    with zipfile.ZipFile(missing) as members:
+        keys = [job["key"] for job in json.loads(members.read("bundle.json"))["jobs"]]
+    assert keys == [{name: left[name] for name in keys[0]}], keys
+    assert "nothing is missing, all" in run(*options, "--tuning", results, status=1)
+
+
 def check_gpus(arguments, results, scratch):
     """Entries of two GPUs stay side by side: the named one's count, else those of the last file, whatever is in the cache."""
     other = json.loads(results.read_text())
@@ -159,6 +174,7 @@ def main():
         check_failure(bundle, results, measured, arguments)
         check_disagreement(arguments, bundle, scratch / "damaged.json")
         check_package(arguments, results, scratch)
+        check_missing(arguments, results, scratch)
         check_gpus(arguments, results, scratch)
     print(f"{len(measured['entries'])} kernels measured and used")
 

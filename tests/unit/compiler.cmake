@@ -13,3 +13,10 @@ target_precompile_headers(ditc_padding_proof_objects REUSE_FROM ditc_pch)
 add_executable(ditc_padding_proof_test)
 target_link_libraries(ditc_padding_proof_test PRIVATE ditc_padding_proof_objects)
 add_test(NAME padding-proof COMMAND ditc_padding_proof_test)
+
+# Plans in text: the order of launches and the places of buffers.
+add_library(ditc_launch_order_objects OBJECT unit/launch_order_test.cpp)
+target_link_libraries(ditc_launch_order_objects PUBLIC ditc_passes GTest::gtest_main)
+add_executable(ditc_launch_order_test)
+target_link_libraries(ditc_launch_order_test PRIVATE ditc_launch_order_objects)
+add_test(NAME launch-order COMMAND ditc_launch_order_test)

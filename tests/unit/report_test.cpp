@@ -8,6 +8,7 @@
 #include "compiler/report/Find.h"
 #include "compiler/report/Gpu.h"
 #include "compiler/report/Html.h"
+#include "compiler/report/Report.h"
 #include "compiler/report/Text.h"
 #include "runtime/Error.h"
 
@@ -64,10 +65,12 @@ json reportOf(const GraphRecord &graph, int64_t count, const std::string &reason
   for (const char *name : {"today_launches", "today_prepare_launches", "arena_bytes", "prepared_bytes", "constant_bytes", "parameter_bytes"})
     totals[name] = 7;
   totals["reasons"] = {{reason, count}};
-  json free = freeJson(graph), memory = memoryJson({});
+  totals["today_target"] = "host";
+  LiveTensor tensor{.name = {"blocks.1.ff", "linear_9"}, .type = "4x64xbf16", .bytes = 512};
+  json free = freeJson(graph), memory = memoryJson({.arenaBytes = 2048, .peakBytes = 1024, .operations = 40, .position = 17, .at = {"blocks.1.ff", "gelu_1"}, .alive = {tensor}});
   json bucket{{"name", "small"}, {"totals", totals}, {"blocks", blocksJson(graph, folded)}, {"kernels", kernelsJson(graph, folded)}, {"free", free},
-              {"not_fused", notFusedJson(remarks, graph, folded)}, {"memory", memory}, {"host", {{"step", {{"launches", 5}, {"gemms", 2}}}, {"distinct_kernels", 3}}}};
-  json report{{"version", 2}, {"catalogue", "Hopper"}, {"buckets", json::array({bucket})}};
+              {"not_fused", notFusedJson(remarks, graph, folded)}, {"memory", memory}, {"targets", {{"host", {{"step", {{"launches", 5}, {"gemms", 2}, {"copies", 0}}}, {"distinct_kernels", 3}}}}}};
+  json report{{"version", kReportVersion}, {"catalogue", "Hopper"}, {"buckets", json::array({bucket})}};
   applyGpu(report, kDefaultGpu);
   return report;
 }
@@ -226,6 +229,13 @@ TEST(Text, OneBlockFitsAScreen) {
   for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
     EXPECT_LE(end - begin, 80u) << text.substr(begin, end - begin);
   EXPECT_THAT(errorOf([&] { reportText(report, report["buckets"][0], "layers"); }), HasSubstr("has no block 'layers'; it has blocks"));
+}
+
+TEST(Text, WhatFillsMemory) {
+  json report = reportOf(model(12), 12);
+  std::string text = reportText(report, report["buckets"][0], "");
+  EXPECT_THAT(text, HasSubstr("memory of host: arena 2.05 KB, prepared weights 7.00 B; most in use at once 1.02 KB\n  at operation 17 of 40, blocks.1.ff (gelu_1), with 1 tensors:\n"));
+  EXPECT_THAT(text, HasSubstr("512 B  4x64xbf16              blocks.1.ff (linear_9)\n"));
 }
 
 TEST(Text, Units) {

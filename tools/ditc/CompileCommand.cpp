@@ -39,7 +39,7 @@ struct CompileArguments {
   std::vector<std::string> tuning;
   std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu, tuningGpu, tuningBundle;
   unsigned tuningCandidates = 16;
-  bool noTuning = false;
+  bool noTuning = false, tuningMissingOnly = false;
   bool noCache = false, json = false, verbose = false, quiet = false;
 };
 
@@ -108,6 +108,7 @@ CompileOptions toOptions(const CompileArguments &arguments) {
   options.tuningGpu = arguments.tuningGpu;
   options.tuningBundle = arguments.tuningBundle;
   options.tuningCandidates = arguments.tuningCandidates;
+  options.tuningMissingOnly = arguments.tuningMissingOnly;
   for (const std::string &condition : options.failIf)
     parseCondition(condition); // wrong usage is said before work is done
   options.output = arguments.output.empty() ? fs::path(options.models.front().path).stem().string() + ".dita" : arguments.output;
@@ -184,6 +185,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--tuning-bundle", arguments->tuningBundle, "instead of a package, write a bundle for `ditc-run tune`: all candidates of every gemm kernel")
       ->check(refuseEmpty)->excludes("--output", "--stop-after", "--fail-if");
   command->add_option("--tuning-candidates", arguments->tuningCandidates, "candidates of each kernel in the bundle")->check(CLI::Range(1, 64))->capture_default_str()->needs("--tuning-bundle");
+  command->add_flag("--tuning-missing-only", arguments->tuningMissingOnly, "leave kernels with measured tiles out of the bundle")->needs("--tuning-bundle");
   command->add_flag("--no-cache", arguments->noCache, "neither read nor fill the cache");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("-v,--verbose", arguments->verbose, "print each step with its time");
