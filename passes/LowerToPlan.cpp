@@ -105,10 +105,19 @@ private:
     Value source = program.memoryOf(op->getOperand(0));
     std::optional<plan::Layout> layout = viewLayout(op, plan::layoutOf(memoryType(source)));
     if (!layout) {
-      source = launches.makeContiguous(op->getLoc(), source);
+      source = denseFor(op->getOperand(0), source);
       layout = viewLayout(op, plan::layoutOf(memoryType(source)));
     }
     program.setMemory(op->getResult(0), program.createView(op->getLoc(), source, tensorType(op->getResult(0)).getShape(), *layout));
+  }
+
+  /// A dense copy of what lies permuted at `source`: in the output that it ends in (patches become an image), or anywhere.
+  Value denseFor(Value tensor, Value source) {
+    Value destination = isStable(source) ? Value() : placement.denseDestination(tensor);
+    if (!destination)
+      return launches.makeContiguous(tensor.getLoc(), source);
+    launches.copy(tensor.getLoc(), source, destination, /*prepared=*/false);
+    return destination;
   }
 
   void lowerConcat(dit::ConcatOp op) {

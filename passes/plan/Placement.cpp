@@ -38,10 +38,22 @@ Placement::Placement(func::FuncOp function, ProgramBuilder &program, bool device
   for (auto [i, value] : llvm::enumerate(results)) {
     outputs.push_back(program.createBuffer(value.getLoc(), tensorType(value), plan::Space::Output, {.index = static_cast<unsigned>(i)}));
     Value source = computedValue(value);
-    if (source.getDefiningOp() && !dit::isViewOp(source.getDefiningOp()) && !destinations.contains(source))
-      destinations[source] =
-          program.createView(value.getLoc(), outputs.back(), tensorType(source).getShape(), {plan::contiguousStrides(tensorType(source).getShape()), 0});
+    if (source.getDefiningOp() && dit::isViewOp(source.getDefiningOp()))
+      returnedViews.try_emplace(source, outputs.back());
+    else if (source.getDefiningOp() && !destinations.contains(source))
+      destinations[source] = denseView(value.getLoc(), outputs.back(), source);
   }
+}
+
+/// `buffer` seen as the elements of `tensor` in order.
+Value Placement::denseView(Location loc, Value buffer, Value tensor) {
+  ArrayRef<int64_t> shape = tensorType(tensor).getShape();
+  return program.createView(loc, buffer, shape, {plan::contiguousStrides(shape), 0});
+}
+
+Value Placement::denseDestination(Value tensor) {
+  Value output = returnedViews.lookup(tensor);
+  return output ? denseView(tensor.getLoc(), output, tensor) : Value();
 }
 
 Value Placement::allocate(Location loc, Value tensor, bool prepared) {

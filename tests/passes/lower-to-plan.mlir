@@ -58,6 +58,24 @@ func.func @prepare() -> tensor<4xf32> {
 
 // -----
 
+// Patches become an image: the copy that a reshape of permuted elements needs goes to the output.
+// CHECK-LABEL: plan.program @patches
+// CHECK: %[[OUT:.*]] = plan.buffer output {index = 0 : i64} : memref<4x6xf32>
+// CHECK: %[[DENSE:.*]] = plan.view %[[OUT]] : memref<4x6xf32> -> memref<2x2x2x3xf32>
+// CHECK: plan.step
+// CHECK: plan.launch @{{.*}}(%{{.*}}, %[[DENSE]])
+// CHECK-NOT: plan.copy
+// CHECK-NOT: plan.launch
+// CHECK: plan.kernel
+func.func @patches(%x: tensor<2x2x6xf32>) -> tensor<4x6xf32> {
+  %p = dit.view %x : tensor<2x2x6xf32> -> tensor<2x2x2x3xf32>
+  %q = dit.permute %p [0, 2, 1, 3] : tensor<2x2x2x3xf32> -> tensor<2x2x2x3xf32>
+  %y = dit.view %q : tensor<2x2x2x3xf32> -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+
+// -----
+
 // A view that the BLAS cannot read is copied once for all products that read it.
 // CHECK-LABEL: plan.program @one_copy
 // CHECK: plan.step
