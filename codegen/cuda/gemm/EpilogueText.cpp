@@ -7,6 +7,7 @@
 #include "codegen/cuda/gemm/EpilogueParts.h"
 #include "codegen/cuda/gemm/TileLanes.h"
 
+#include "llvm/ADT/Sequence.h"
 #include <fmt/format.h>
 
 using namespace mlir;
@@ -262,12 +263,14 @@ private:
   }
 
   //===-- Norms of what is computed ---------------------------------------------------------------===//
-  // A rotation in front of a norm: its results take the accumulators' place, so that they are computed once for the
-  // statistics and the result.
+  // A rotation across threads in front of a norm: its results take the accumulators' place, so that threads exchange once
+  // for the statistics and the result.
 
-  /// Takes a norm whose input is more than an accumulator, and through which the result reads all of them.
+  /// Takes a norm whose input has exchanges, and through which the result reads all accumulators.
   bool storesInputOf(const TileExprRef &norm, const TileOutput &output, Value value) {
-    if (norm->children.front()->kind == Kind::Accumulator)
+    TilePull before = pull(output);
+    auto hasExchange = [&](int64_t i) { return exchanges(*before.at(inputOf(*norm), placeInRow(*norm, i, 0))); };
+    if (llvm::none_of(llvm::seq(program.head / 8), hasExchange))
       return false;
     storedNorm = norm;
     TilePull from = pull(output);
