@@ -326,6 +326,14 @@ TEST_F(TileTest, ThreadsLoadFromWhereThereIsSomething) {
   EXPECT_THAT(text, HasSubstr("loadPair(in2 + row * 36 + quad * 2 + (quad < 2 ? 0 : -4) + 32);"));
 }
 
+TEST_F(TileTest, WhatIsNormalisedIsComputedOnce) {
+  std::string text = epilogueOf(turnedHeads("bf16", 20, 2, 72, {.normLast = true}));
+  size_t turned = text.rfind("ofQuad("), squares = text.find("squares0[half] += square(x[4 * i + 2 * half]);");
+  ASSERT_NE(turned, std::string::npos);
+  ASSERT_NE(squares, std::string::npos);
+  EXPECT_LT(turned, squares); // the turned columns stand where the accumulators did
+}
+
 TEST_F(TileTest, ProductsOfOneLaunchDifferInMembersOnly) {
   GemmKernel gemm;
   ASSERT_TRUE(succeeded(gemm.read(parse(twoStreams("bf16", 70, 13, 128, 40)), ResidualBy::Loads)));

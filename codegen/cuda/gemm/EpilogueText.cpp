@@ -7,6 +7,7 @@
 #include "codegen/cuda/gemm/EpilogueParts.h"
 #include "codegen/cuda/gemm/TileLanes.h"
 
+#include "llvm/ADT/Sequence.h"
 #include <fmt/format.h>
 
 using namespace mlir;
@@ -39,8 +40,13 @@ private:
   //===-- Structure -------------------------------------------------------------------------------===//
 
   TilePull pull(const TileOutput &output) const {
-    return program.pullOf(problem, output, [this](unsigned argument) { return plan::layoutOf(types[argument]).strides; });
+    TilePull from = program.pullOf(problem, output, [this](unsigned argument) { return plan::layoutOf(types[argument]).strides; });
+    if (storedNorm)
+      from.stored = {inputOf(*storedNorm), storedNorm->row, TileIndex::of(output.vars, program.columnVar(output)).times(program.head).plus(TileIndex::of(output.begin))};
+    return from;
   }
+
+  static Value inputOf(const TileExpr &norm) { return cast<dit::NormOp>(norm.op).getInput(); }
 
   /// One full operand of the result's type, which the copy engine can fetch like the result.
   void chooseResidual() {
@@ -91,27 +97,34 @@ private:
   //===-- Parts -----------------------------------------------------------------------------------===//
 
   std::string bodyOf(const TileOutput &output) {
+    current = &output, storedNorm = nullptr;
     TilePull from = pull(output);
     Value value = program.body->getTerminator()->getOperand(output.result);
-    current = &output;
     elements.begin(output);
     std::string body;
     std::vector<TileExprRef> normList = normsOf(output, value);
     if (!normList.empty()) // the sum is needed twice
       body += addBias(output);
+    if (normList.size() == 1 && storesInputOf(normList.front(), output, value)) {
+      body += writeElements([&](int64_t i, int64_t e) { return from.at(inputOf(*storedNorm), placeInRow(*storedNorm, i, e)); });
+      from.stored = pull(output).stored;
+    }
     for (const TileExprRef &norm : normList) {
       body += writeStatistics(*norm);
       if (normList.size() == 1 && isAllNormalised(output, value, norm->op))
         body += applyNorm(*norm);
     }
-    auto element = [&](int64_t i, int64_t e) { return from.at(value, program.elementOf(output, i, e)); };
+    body += writeElements([&](int64_t i, int64_t e) { return from.at(value, program.elementOf(output, i, e)); });
+    std::string head = body.find("head") != std::string::npos ? fmt::format("    int head = (at.firstColumn - BEGIN) / {};\n", program.head) : "";
+    return head + (body.find("quad") != std::string::npos ? "    int quad = threadIdx.x % 4;\n" : "") + body;
+  }
+
+  std::string writeElements(llvm::function_ref<TileExprRef(int64_t, int64_t)> element) {
     std::vector<ElementRun> list = runs(element);
     if (llvm::any_of(list, [](const ElementRun &run) { return exchanges(*run.pair[0]) || exchanges(*run.pair[1]); }))
       list = chainOf(element);
     bool mixes = llvm::any_of(list, [&](const ElementRun &run) { return !staysInPair(run); });
-    body += mixes ? writeMixed(list) : writeInPlace(list);
-    std::string head = body.find("head") != std::string::npos ? fmt::format("    int head = (at.firstColumn - BEGIN) / {};\n", program.head) : "";
-    return head + (body.find("quad") != std::string::npos ? "    int quad = threadIdx.x % 4;\n" : "") + body;
+    return mixes ? writeMixed(list) : writeInPlace(list);
   }
 
   std::string writeInPlace(const std::vector<ElementRun> &list) {
@@ -249,6 +262,34 @@ private:
     return true;
   }
 
+  //===-- Norms of what is computed ---------------------------------------------------------------===//
+  // A rotation across threads in front of a norm: its results take the accumulators' place, so that threads exchange once
+  // for the statistics and the result.
+
+  /// Takes a norm whose input has exchanges, and through which the result reads all accumulators.
+  bool storesInputOf(const TileExprRef &norm, const TileOutput &output, Value value) {
+    TilePull before = pull(output);
+    auto hasExchange = [&](int64_t i) { return exchanges(*before.at(inputOf(*norm), placeInRow(*norm, i, 0))); };
+    if (llvm::none_of(llvm::seq(program.head / 8), hasExchange))
+      return false;
+    storedNorm = norm;
+    TilePull from = pull(output);
+    std::function<bool(const TileExpr &)> readsStored = [&](const TileExpr &expr) {
+      return (expr.kind != Kind::Accumulator || !expr.op) && llvm::all_of(expr.children, [&](const TileExprRef &child) { return readsStored(*child); });
+    };
+    for (int64_t i = 0; storedNorm && i < program.head / 8; ++i)
+      for (int64_t e = 0; e < 2; ++e)
+        if (TileExprRef expr = from.at(value, program.elementOf(output, i, e)); !expr || !readsStored(*expr))
+          storedNorm = nullptr;
+    return storedNorm != nullptr;
+  }
+
+  SmallVector<TileIndex> placeInRow(const TileExpr &norm, int64_t i, int64_t e) const {
+    SmallVector<TileIndex> index(norm.row.begin(), norm.row.end());
+    index.push_back(TileIndex::of(current->vars, program.columnVar(*current) + 1).times(2).plus(TileIndex::of(8 * i + e)));
+    return index;
+  }
+
   /// The norm in place, in a loop of its own: with what follows it in one, the loads of both want more registers than
   /// there are.
   std::string applyNorm(const TileExpr &norm) {
@@ -262,11 +303,7 @@ private:
   /// All elements of the norm's row of `value`, which has the norm's shape.
   std::vector<ElementRun> runsOverRow(const TileExpr &norm, Value value) const {
     TilePull from = pull(*current);
-    return runs([&](int64_t i, int64_t e) {
-      SmallVector<TileIndex> index(norm.row.begin(), norm.row.end());
-      index.push_back(TileIndex::of(current->vars, program.columnVar(*current) + 1).times(2).plus(TileIndex::of(8 * i + e)));
-      return from.at(value, index);
-    });
+    return runs([&](int64_t i, int64_t e) { return from.at(value, placeInRow(norm, i, e)); });
   }
 
   std::string writeStatistics(const TileExpr &norm) {
@@ -301,6 +338,7 @@ private:
   EpilogueText result;
   ElementText elements;
   const TileOutput *current = nullptr;
+  TileExprRef storedNorm; ///< whose input has taken the accumulators' place
 };
 
 } // namespace

@@ -32,6 +32,11 @@ TileExprRef TilePull::at(Value value, ArrayRef<TileIndex> index) {
 }
 
 TileExprRef TilePull::walk(Value value, ArrayRef<TileIndex> index) {
+  if (stored && stored->value == value) {
+    if (index.drop_back() != ArrayRef(stored->row))
+      return refuse(Reason::CrossesRows, value);
+    return std::make_shared<TileExpr>(TileExpr{TileExpr::Kind::Accumulator, nullptr, 0, index.back().plus(stored->firstColumn), {}});
+  }
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     TileExpr load{TileExpr::Kind::Load, nullptr, argument.getArgNumber(), {}, {}};
     for (auto [i, stride, size] : llvm::zip(index, strides(argument.getArgNumber()), shapeOf(value)))

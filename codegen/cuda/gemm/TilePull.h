@@ -47,6 +47,14 @@ public:
   TileExprRef at(mlir::Value value, mlir::ArrayRef<TileIndex> index);
   Verdict verdict;
 
+  /// A value whose row is where accumulators were, without a product.
+  struct Stored {
+    mlir::Value value;
+    std::vector<TileIndex> row; ///< its indices but the last
+    TileIndex firstColumn;
+  };
+  std::optional<Stored> stored;
+
 private:
   TileExprRef walk(mlir::Value value, mlir::ArrayRef<TileIndex> index);
   TileExprRef refuse(Reason reason, mlir::Value operand);
