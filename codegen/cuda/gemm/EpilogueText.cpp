@@ -103,7 +103,8 @@ private:
     elements.begin(output);
     std::string body;
     std::vector<TileExprRef> normList = normsOf(output, value);
-    if (!normList.empty()) // the sum is needed twice
+    auto hasExchange = [&](int64_t i) { return exchanges(*from.at(value, program.elementOf(output, i, 0))); };
+    if (!normList.empty() || llvm::any_of(llvm::seq(program.head / 8), hasExchange)) // the sum is needed twice, or in two threads
       body += addBias(output);
     if (normList.size() == 1 && storesInputOf(normList.front(), output, value)) {
       body += writeElements([&](int64_t i, int64_t e) { return from.at(inputOf(*storedNorm), placeInRow(*storedNorm, i, e)); });
