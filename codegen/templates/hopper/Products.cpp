@@ -197,10 +197,10 @@ public:
   /// Weights of one input side by side, or as many products of one shape, each with its own input.
   Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
     auto first = cast<dit::MatmulOp>(a.anchors.front()), second = cast<dit::MatmulOp>(b.anchors.front());
-    if (first.getLhs() == second.getLhs())
-      return {};
-    if (first->getOperandTypes() != second->getOperandTypes() || first.getTransposeRhs() != second.getTransposeRhs())
-      return {Reason::ShapeMismatch, second.getRhs()};
+    if (tensorType(first.getLhs()).getElementType() != tensorType(second.getLhs()).getElementType())
+      return {Reason::TypeUnsupported, second.getLhs()};
+    if (a.anchors.size() + b.anchors.size() > kMaxGemvProducts)
+      return {Reason::NoSlot, second.getRhs()};
     return {};
   }
 

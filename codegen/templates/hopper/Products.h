@@ -16,6 +16,8 @@ constexpr size_t kMaxGemvOperands = 1024;
 constexpr int64_t kMaxTileWidth = 256;
 /// Products with at most this many rows are bound by reading the weights.
 constexpr int64_t kMaxGemvRows = 16;
+/// Their addresses are parameters of the kernel.
+constexpr size_t kMaxGemvProducts = 1000;
 
 /// A gemm reads so many weights side by side where they are, each in whole tiles; more are copied into one.
 constexpr size_t kMaxGemmWeights = 4;
