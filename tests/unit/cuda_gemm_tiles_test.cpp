@@ -14,8 +14,9 @@ GemmTiles best(const GemmSize &size, GemmNeeds needs = {}) { return gemmCandidat
 
 TEST(GemmTiles, FewTilesSplitK) {
   GemmTiles tiles = best({1, 512, 1152, 4608});
-  EXPECT_EQ(tiles.split, 2); // 48 tiles of 72 steps on 132 multiprocessors
-  EXPECT_EQ(tiles.cluster(), 2);
+  EXPECT_EQ(tiles.split, 3); // 36 tiles of 72 steps on 132 multiprocessors
+  EXPECT_EQ(tiles.n, 128);
+  EXPECT_EQ(tiles.cluster(), 3);
   EXPECT_FALSE(tiles.pingpong);
 }
 
@@ -44,8 +45,9 @@ TEST(GemmTiles, CandidatesFitTheKernel) {
         for (const GemmTiles &tiles : candidates) {
           EXPECT_LE(tiles.sharedBytes(), 232448u);
           EXPECT_GE(tiles.stages, 2);
-          EXPECT_EQ(tiles.n / tiles.split % tiles.box, 0);
-          EXPECT_EQ(needs.head ? tiles.n / tiles.split % needs.head : 0, 0);
+          EXPECT_EQ(tiles.n % tiles.box, 0);
+          EXPECT_EQ(needs.head ? tiles.n % needs.head : 0, 0);
+          EXPECT_TRUE(tiles.exchangeFits(needs.chunk(tiles.box)));
           EXPECT_LE(tiles.split, std::max<int64_t>((k + 63) / 64, 1));
         }
       }

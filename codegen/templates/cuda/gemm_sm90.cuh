@@ -223,10 +223,8 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
     for (int box = 0; box < L::WARPS * L::BOXES; ++box)
       barrierInit(shared.residual(0, box), 1);
     if constexpr (L::SPLIT > 1)
-      for (int warp = 0; warp < L::WARPS; ++warp) {
-        barrierInit(shared.partialsFull(warp), L::SPLIT - 1);
-        barrierInit(shared.partialsRead(warp), L::SPLIT - 1);
-      }
+      for (int warp = 0; warp < L::WARPS; ++warp)
+        barrierInit(shared.partials(warp), 1);
     barrierInitFence();
   }
   if constexpr (L::CLUSTER > 1)
@@ -257,20 +255,19 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
       continue;
     }
     const Problem &p = schedule.params.problem[tile.problem];
-    Tile finished = tile;
-    finished.column += schedule.share() * L::FINISHED;
+    int first = ChunksOf<L, Epilogue>::first(schedule.share(), staging.warp);
     if constexpr (Epilogue::RESIDUAL)
-      Residual<L>{p, finished, tile.row + rowInTile}.begin(staging);
+      Residual<L>{p, tile, tile.row + rowInTile, first}.begin(staging);
     multiply(shared, cursor, consumer, steps, acc);
     if constexpr (L::SPLIT > 1)
-      exchange(staging, schedule.share(), index / clusters, acc);
-    finish(staging, p, epilogues, finished, tile.row + rowInTile, schedule.share(), acc);
+      exchange<L, Epilogue>(staging, schedule.share(), acc);
+    finish(staging, p, epilogues, tile, tile.row + rowInTile, first, acc);
   }
   if (staging.lane == 0)
     storeWaitRead<0>();  // shared memory has to live until it has been read
 }
 
-/// Launch: a multiple of CLUSTER blocks, at most one per SM, Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES
+/// Launch: a multiple of CLUSTER blocks, at most one per SM, with SPLIT a cluster for every tile; Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES
 /// of dynamic shared memory, clusters of CLUSTER blocks in x.
 template <class Config, class Epilogue, int PROBLEMS>
 __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
@@ -283,6 +280,8 @@ __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PR
     shrinkRegisters<L::producerRegisters(PROBLEMS)>();
     if (threadIdx.x == 0)
       load(shared, schedule);
+    if constexpr (L::SPLIT > 1)
+      clusterSync();  // with the consumers' exchange
   } else {
     growRegisters<L::consumerRegisters(PROBLEMS)>();
     waitForPreviousKernel();
