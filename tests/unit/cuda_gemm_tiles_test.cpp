@@ -14,9 +14,27 @@ GemmTiles best(const GemmSize &size, GemmNeeds needs = {}) { return gemmCandidat
 
 TEST(GemmTiles, FewTilesSplitK) {
   GemmTiles tiles = best({1, 512, 1152, 4608});
-  EXPECT_EQ(tiles.split, 2); // 48 tiles of 72 steps on 132 multiprocessors
-  EXPECT_EQ(tiles.cluster(), 2);
+  EXPECT_EQ(tiles.split, 3); // 36 tiles of 72 steps on 132 multiprocessors
+  EXPECT_EQ(tiles.n, 128);
+  EXPECT_EQ(tiles.cluster(), 3);
   EXPECT_FALSE(tiles.pingpong);
+}
+
+TEST(GemmTiles, PartsOfKFollowTheTiles) {
+  EXPECT_EQ(best({1, 77, 1152, 4096}).split, 4);   // 18 tiles
+  EXPECT_EQ(best({1, 512, 1536, 4096}).split, 2);  // 48 of 128 x 128 would be more clusters of three than run at once
+  EXPECT_EQ(best({1, 512, 1152, 1152}).split, 1);  // meeting would take longer than what it saves
+  EXPECT_EQ(best({1, 1024, 1152, 4608}).split, 1); // a second wave would begin anew
+  EXPECT_EQ(best({1, 77, 1152, 64}).split, 1);     // nothing to share
+}
+
+TEST(GemmTiles, SumsOfOthersLieInTheStages) {
+  GemmTiles tiles{.n = 144, .stages = 6, .pingpong = false, .split = 4, .box = 48};
+  EXPECT_EQ(tiles.finishedBy(48), 48); // one of a warp's three chunks
+  EXPECT_EQ(tiles.finishedBy(16), 48); // three of nine
+  EXPECT_TRUE(tiles.exchangeFits(48));
+  tiles.stages = 2; // 8 warps receive 3 chunks of 3 KB; a stage has 34 KB
+  EXPECT_FALSE(tiles.exchangeFits(48));
 }
 
 TEST(GemmTiles, OneWaveTakesTheWidthThatFillsIt) {
@@ -44,8 +62,9 @@ TEST(GemmTiles, CandidatesFitTheKernel) {
         for (const GemmTiles &tiles : candidates) {
           EXPECT_LE(tiles.sharedBytes(), 232448u);
           EXPECT_GE(tiles.stages, 2);
-          EXPECT_EQ(tiles.n / tiles.split % tiles.box, 0);
-          EXPECT_EQ(needs.head ? tiles.n / tiles.split % needs.head : 0, 0);
+          EXPECT_EQ(tiles.n % tiles.box, 0);
+          EXPECT_EQ(needs.head ? tiles.n % needs.head : 0, 0);
+          EXPECT_TRUE(tiles.exchangeFits(needs.chunk(tiles.box)));
           EXPECT_LE(tiles.split, std::max<int64_t>((k + 63) / 64, 1));
         }
       }

@@ -103,6 +103,8 @@ TEST_F(CudaTuning, TilesThatDoNotFitAreRefused) {
     EXPECT_NE(plain.misfit(with(good, changes)), "") << changes.begin()->first;
   tuning::Tiles narrow = with(good, {{"n", 64}, {"box", 64}, {"pingpong", 0}, {"stages", 4}, {"split", 1}});
   EXPECT_EQ(plain.misfit(narrow), "");
+  EXPECT_EQ(plain.misfit(with(narrow, {{"split", 4}, {"cluster_m", 1}})), "");
+  EXPECT_THAT(plain.misfit(with(narrow, {{"split", 8}, {"cluster_m", 1}, {"stages", 2}})), HasSubstr("sums"));
   EXPECT_THAT(read(qkvHeads("bf16", 4096, 24, 128, true, false)).misfit(narrow), HasSubstr("heads"));
   GemmTuning &mma = read(plainGemm("bf16", 1, 4096, 12288, 3072, true), "sm_86");
   EXPECT_EQ(mma.misfit(mma.modelTiles()), "");

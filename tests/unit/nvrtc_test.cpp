@@ -36,7 +36,7 @@ std::string gemmUnit(const std::string &tile, const std::string &element, const 
          "using namespace ditc;\n"
          "struct Config {\n"
          "  using Element = " + element + ";\n  static constexpr int " + tile + ";\n"
-         "  static constexpr int BLOCK_M = 128, CLUSTER_N = 1, SPLIT = 1, GROUP = 8, BOX = 64;\n"
+         "  static constexpr int CLUSTER_N = 1, GROUP = 8;\n"
          "  static constexpr bool EVEN = false, GATED = " + std::string(epilogue.starts_with("SwiGlu") ? "true" : "false") + ", EARLY = true;\n"
          "};\n"
          "using Epilogue = " + epilogue + ";\n"
@@ -47,9 +47,12 @@ std::string gemmUnit(const std::string &tile, const std::string &element, const 
          "}\n";
 }
 
-const char *kPingPong = "BLOCK_N = 192, STAGES = 4, CONSUMERS = 2, CLUSTER_M = 1, BOXES = 2, PINGPONG = 1";
-const char *kHeads = "BLOCK_N = 128, STAGES = 6, CONSUMERS = 2, CLUSTER_M = 2, BOXES = 2, PINGPONG = 1";
-const char *kCooperative = "BLOCK_N = 256, STAGES = 4, CONSUMERS = 2, CLUSTER_M = 2, BOXES = 2, PINGPONG = 0";
+const char *kPingPong = "BLOCK_M = 128, BLOCK_N = 192, STAGES = 4, CONSUMERS = 2, CLUSTER_M = 1, SPLIT = 1, BOX = 64, BOXES = 2, PINGPONG = 1";
+const char *kHeads = "BLOCK_M = 128, BLOCK_N = 128, STAGES = 6, CONSUMERS = 2, CLUSTER_M = 2, SPLIT = 1, BOX = 64, BOXES = 2, PINGPONG = 1";
+const char *kCooperative = "BLOCK_M = 128, BLOCK_N = 256, STAGES = 4, CONSUMERS = 2, CLUSTER_M = 2, SPLIT = 1, BOX = 64, BOXES = 2, PINGPONG = 0";
+const char *kSplit = "BLOCK_M = 128, BLOCK_N = 144, STAGES = 6, CONSUMERS = 2, CLUSTER_M = 1, SPLIT = 4, BOX = 48, BOXES = 1, PINGPONG = 0";
+const char *kSplitTall = "BLOCK_M = 256, BLOCK_N = 144, STAGES = 4, CONSUMERS = 2, CLUSTER_M = 1, SPLIT = 2, BOX = 48, BOXES = 1, PINGPONG = 0";
+const char *kSplitHeads = "BLOCK_M = 128, BLOCK_N = 128, STAGES = 6, CONSUMERS = 2, CLUSTER_M = 1, SPLIT = 2, BOX = 64, BOXES = 1, PINGPONG = 0";
 
 struct Unit {
   const char *name, *tile, *element, *epilogue;
@@ -66,6 +69,9 @@ const Unit kGemmUnits[] = {
     {"swiglu", kHeads, "BF16", "SwiGlu<BF16>", 1},
     {"norm_rope_128", kHeads, "BF16", "HeadNormRope<BF16, 128>", 2},
     {"norm_rope_64_halves", kPingPong, "BF16", "HeadNormRope<BF16, 64, false>", 1},
+    {"split", kSplit, "BF16", "GateResidual<BF16>", 1},
+    {"split_tall", kSplitTall, "F16", "GateResidual<F16>", 1},
+    {"split_heads", kSplitHeads, "BF16", "HeadNormRope<BF16, 128>", 2},
     {"by_columns", kHeads, "BF16", "ByColumns<HeadNormRope<BF16, 128>, Pointwise<BF16, GeluTanh, 128>>", 1},
 };
 

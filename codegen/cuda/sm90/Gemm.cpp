@@ -182,7 +182,7 @@ FailureOr<CudaUnit> emitHopperGemm(plan::KernelOp kernel, const GemmKernel &gemm
   unit.parameters = {params, gemm.epilogueParameter()};
   unit.text = unitText(kernel, gemm, tiles);
   unit.launch.grid = {static_cast<uint32_t>(tileCount(gemm.sizes, tiles) * tiles.cluster()), 1, 1};
-  unit.launch.blocksPerSm = 1;
+  unit.launch.blocksPerSm = tiles.split > 1 ? 0 : 1; // a cluster that splits k has one tile
   unit.launch.threads = tiles.threads();
   unit.launch.cluster = tiles.cluster();
   unit.launch.sharedBytes = tiles.sharedBytes();

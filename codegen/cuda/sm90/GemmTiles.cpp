@@ -14,7 +14,6 @@ namespace ditc {
 
 namespace {
 
-
 struct Shape {
   int m, n, consumers, split;
   bool pingpong;
@@ -25,11 +24,11 @@ struct Shape {
 /// Ping-pong tiles hide their epilogues; cooperative ones have small tails; split ones are for few tiles; pairs of blocks that
 /// share an operand save energy, which is time once the board is at its power limit.
 constexpr Shape kShapes[] = {
-    {128, 192, 2, 1, true},     {128, 176, 2, 1, true},     {128, 144, 2, 1, true},  {128, 128, 2, 1, true},  {128, 64, 2, 1, true},
-    {128, 256, 2, 1, false},    {128, 192, 2, 1, false},    {128, 176, 2, 1, false}, {128, 144, 2, 1, false}, {128, 128, 2, 1, false},
-    {128, 96, 2, 1, false},     {128, 64, 2, 1, false},     {128, 128, 2, 2, false}, {128, 96, 2, 2, false},  {128, 144, 2, 3, false},
-    {128, 192, 2, 3, false},    {128, 192, 2, 4, false},    {192, 192, 3, 1, false, 2}, {128, 192, 2, 1, true, 2}, {128, 128, 2, 1, true, 2},
-    {128, 256, 2, 1, false, 2}, {128, 144, 2, 1, true, 2},
+    {128, 192, 2, 1, true},     {128, 176, 2, 1, true},     {128, 144, 2, 1, true},     {128, 128, 2, 1, true},  {128, 64, 2, 1, true},
+    {128, 256, 2, 1, false},    {128, 192, 2, 1, false},    {128, 176, 2, 1, false},    {128, 144, 2, 1, false}, {128, 128, 2, 1, false},
+    {128, 96, 2, 1, false},     {128, 64, 2, 1, false},     {128, 64, 2, 2, false},     {128, 64, 2, 4, false},  {128, 96, 2, 2, false},
+    {128, 128, 2, 2, false},    {128, 128, 2, 3, false},    {128, 144, 2, 3, false},    {128, 192, 2, 3, false}, {128, 192, 2, 4, false},
+    {192, 192, 3, 1, false, 2}, {128, 192, 2, 1, true, 2},  {128, 128, 2, 1, true, 2},  {128, 256, 2, 1, false, 2}, {128, 144, 2, 1, true, 2},
 };
 
 /// Tiles of whole heads for sizes that have few of those above, or none.
@@ -51,30 +50,29 @@ void addHeadShapes(int64_t head, SmallVectorImpl<Shape> &shapes) {
   }
 }
 
-/// Columns of a staging box for what a block finishes of a tile: 64, or an odd multiple of 16 or, for heads, of 8; 0 when there
-/// is none.
-int boxOf(int finished, const GemmNeeds &needs) {
+/// Columns of a staging box for a tile's results: 64, or an odd multiple of 16 or, for heads, of 8; 0 when there is none.
+int boxOf(int width, const GemmNeeds &needs) {
   for (int box = needs.head; box > 0; box -= 8)
     if (needs.head % box == 0 && (box == 64 || box % 32 == 16 || box % 16 == 8))
       return box;
   for (int box : {64, 48, 80, 112, 144, 176, 16})
-    if (finished % box == 0 && llvm::all_of(needs.outputBegins, [&](int64_t begin) { return begin % box == 0; }))
+    if (width % box == 0 && llvm::all_of(needs.outputBegins, [&](int64_t begin) { return begin % box == 0; }))
       return box;
   return 0;
 }
 
 std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds &needs) {
-  int finished = shape.n / shape.split / (needs.gated ? 2 : 1);
-  bool wholeHeads = needs.head == 0 || finished % needs.head == 0;
+  int width = shape.n / (needs.gated ? 2 : 1);
+  bool wholeHeads = needs.head == 0 || width % needs.head == 0;
   bool wholeWeights = llvm::all_of(needs.weightColumns, [&](int64_t columns) { return columns % shape.n == 0; });
   GemmTiles tiles{.m = shape.m, .n = shape.n, .stages = 8, .consumers = shape.consumers, .clusterM = shape.clusterM, .pingpong = shape.pingpong, .split = shape.split};
-  tiles.box = boxOf(finished, needs);
-  if ((needs.gated && shape.split > 1) || !wholeHeads || !wholeWeights || tiles.box == 0 || finished % tiles.box != 0 || (shape.split > 1 && steps < 2 * shape.split))
+  tiles.box = boxOf(width, needs);
+  if ((needs.gated && shape.split > 1) || !wholeHeads || !wholeWeights || tiles.box == 0 || width % tiles.box != 0 || (shape.split > 1 && steps < 2 * shape.split))
     return std::nullopt;
   int widest = needs.loadsRows ? needs.head > 0 ? 144 : 128 : shape.n; // wider ones would spill
   if (shape.pingpong && shape.n > widest)
     return std::nullopt;
-  int rowsOfConsumer = shape.m / (shape.pingpong ? 1 : shape.consumers), boxesOfTile = rowsOfConsumer / 64 * finished / tiles.box;
+  int rowsOfConsumer = shape.m / (shape.pingpong ? 1 : shape.consumers), boxesOfTile = shape.split > 1 ? tiles.finishedBy(tiles.box) / tiles.box : rowsOfConsumer / 64 * width / tiles.box;
   tiles.boxes = tiles.box > 64 ? 1 : std::min(needs.residual ? 4 : 2, boxesOfTile); // a residual's boxes are filled during the k loop
   while (tiles.sharedBytes() > kHopperSharedBytes && tiles.stages > 4)
     --tiles.stages;
@@ -82,23 +80,46 @@ std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds 
     --tiles.boxes;
   while (tiles.sharedBytes() > kHopperSharedBytes && tiles.stages > 2)
     --tiles.stages;
-  return tiles.sharedBytes() > kHopperSharedBytes ? std::nullopt : std::optional(tiles);
+  return tiles.sharedBytes() > kHopperSharedBytes || !tiles.exchangeFits(needs.chunk(tiles.box)) ? std::nullopt : std::optional(tiles);
 }
+
+/// Blocks that run at the same time in clusters of so many: a part of the GPU whose blocks may be one holds 16 or so multiprocessors.
+int blocksAtOnce(int cluster) {
+  switch (cluster) {
+  case 1:
+  case 2:
+    return kHopperMultiprocessors;
+  case 3:
+    return 117;
+  case 4:
+    return 120;
+  case 5:
+    return 110;
+  default:
+    return 96;
+  }
+}
+
+/// Blocks of a cluster start later, meet, and take in what others have summed up, about 20 bytes a cycle.
+double exchangeCost(const GemmTiles &t) { return 1.1 * (t.split - 1) + 4.0 * t.m * t.n * (t.split - 1) / t.split / 39e3; }
 
 /// Microseconds on an H200, fitted to measured launches of 1 to 18 waves (tests/bench/results): a step takes the tensor cores
 /// some time a column, or the copies of its operands; a launch fills its pipeline and finishes its last tiles; cooperative
-/// tiles finish every wave unhidden.
+/// tiles finish every wave unhidden. Copies count in short launches; in others the board is at its power limit, where the
+/// multiprocessors' clock falls, but not that of the L2 cache.
 double cost(ArrayRef<GemmSize> sizes, const GemmTiles &t, bool gated) {
-  double blocks = static_cast<double>(tileCount(sizes, t)) * t.cluster(), waves = std::ceil(blocks / kHopperMultiprocessors);
+  double blocks = static_cast<double>(tileCount(sizes, t)) * t.cluster(), waves = std::ceil(blocks / blocksAtOnce(t.cluster()));
   double steps = llvm::divideCeil(llvm::divideCeil(sizes.front().k, 64), t.split);
-  double multiplication = (0.032 + 0.00206 * t.n) * t.m / 128, copies = 128.0 * (t.m + t.n) / 131e3;
+  double multiplication = (0.032 + 0.00206 * t.n) * t.m / 128, copies = waves > 2 ? 0 : 128.0 * (t.m + t.n) / 100e3;
   double finish = 0.009 * t.n;
   if (gated && t.n > 128) // measured 1 to 5 % behind the narrower ones, which plain products are not
     multiplication *= 1.03;
   if (t.clusterM * t.clusterN > 1)
     multiplication *= waves > 2 && sizes.size() == 1 ? 0.97 : 1.03;
-  double time = 3 + 0.005 * t.n + waves * steps * std::max(multiplication, copies) + (t.pingpong ? 0.6 : (waves - 1) * finish);
-  return time + (t.split > 1 ? 1 + 0.01 * (t.n - t.n / t.split) : 0);
+  double start = 2 + 0.01 * t.n, loop = steps * std::max(multiplication, copies);
+  if (t.split > 1) // a cluster has one tile: waves share nothing
+    return waves * (start + loop + exchangeCost(t));
+  return start + waves * loop + (t.pingpong ? 0.6 : (waves - 1) * finish);
 }
 
 } // namespace

@@ -17,9 +17,13 @@ struct GemmTiles {
   int threads() const { return 128 * (consumers + 1); }
   int cluster() const { return clusterM * clusterN * split; }
   uint32_t sharedBytes() const {
-    int warps = 4 * consumers, barriers = 2 * stages + warps * boxes + (split > 1 ? 2 * warps : 0);
-    return stages * 128 * (m + n) + warps * boxes * 32 * box + 4 * m * (n - n / split) + 8 * barriers + 1024;
+    int warps = 4 * consumers, barriers = 2 * stages + warps * boxes + (split > 1 ? warps : 0);
+    return stages * 128 * (m + n) + warps * boxes * 32 * box + 8 * barriers + 1024;
   }
+  /// Of a split product: the most columns that one warp finishes in a block, in chunks of so many that the epilogue sees together.
+  int finishedBy(int chunk) const { return (m / (64 * consumers) * (n / chunk) + split - 1) / split * chunk; }
+  /// Its sums are received in the stages.
+  bool exchangeFits(int chunk) const { return split == 1 || 4 * consumers * (split - 1) * 64 * finishedBy(chunk) <= stages * 128 * (m + n); }
 };
 
 /// What a kernel asks of its tiles.
@@ -32,6 +36,8 @@ struct GemmNeeds {
   bool loadsRows = false;                       ///< the epilogue loads what differs between rows, which takes registers
 
   static GemmNeeds of(const GemmKernel &kernel);
+  /// Columns that the epilogue sees together, where boxes have so many.
+  int chunk(int box) const { return head > 0 && !residual ? static_cast<int>(head) : box; }
 };
 
 /// All tiles that fit, the one that should be fastest first; never none.

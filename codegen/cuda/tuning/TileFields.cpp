@@ -85,18 +85,20 @@ std::string misfit(const GemmTiles &t, ArrayRef<GemmSize> sizes, const GemmNeeds
     return "the accumulators do not fit into registers";
   if (!within(t.clusterM, 1, 2) || !within(t.clusterN, 1, 2) || t.clusterM * t.clusterN > 2 || t.n % (8 * t.clusterM) != 0 || t.m % (8 * t.clusterN) != 0)
     return "at most two blocks share an operand";
-  if (!within(t.split, 1, 8) || (t.split > 1 && (t.clusterM * t.clusterN > 1 || t.pingpong || needs.gated)) || t.n % t.split != 0)
+  if (!within(t.split, 1, 8) || (t.split > 1 && (t.clusterM * t.clusterN > 1 || t.pingpong || needs.gated)))
     return "k cannot be split this way";
-  int finished = t.n / t.split / (needs.gated ? 2 : 1);
-  bool isBox = (t.box == 64 || t.box % 32 == 16 || (needs.head > 0 && t.box % 16 == 8)) && within(t.box, 8, 240) && finished % t.box == 0;
+  int width = t.n / (needs.gated ? 2 : 1);
+  bool isBox = (t.box == 64 || t.box % 32 == 16 || (needs.head > 0 && t.box % 16 == 8)) && within(t.box, 8, 240) && width % t.box == 0;
   if (!isBox || llvm::any_of(needs.outputBegins, [&](int64_t begin) { return begin % t.box != 0; }) || (needs.head > 0 && needs.head % t.box != 0))
     return "boxes do not divide what is stored";
-  if (needs.head > 0 && finished % needs.head != 0)
+  if (needs.head > 0 && width % needs.head != 0)
     return "the epilogue sees heads, of which a tile has not whole ones";
   if (llvm::any_of(needs.weightColumns, [&](int64_t columns) { return columns % (t.n * t.clusterN) != 0; }))
     return "tiles would span two weights";
   if (llvm::any_of(sizes, [&](const GemmSize &size) { return static_cast<int64_t>(llvm::divideCeil(size.k, 64)) < t.split; }))
     return "k is too short";
+  if (!t.exchangeFits(needs.chunk(t.box)))
+    return "the sums of a tile do not fit into the stages";
   return t.sharedBytes() > kHopperSharedBytes ? "the stages do not fit into shared memory" : "";
 }
 

@@ -34,28 +34,49 @@ struct Staging {
   }
 };
 
-/// The residual of a warp's rows, a box for every BOX columns of every band. The first BOXES are asked for before the k
+/// A warp's rows of a tile in chunks of COLUMNS columns, band by band. With SPLIT the blocks of a cluster finish them in
+/// turn, beginning one further with every warp: all blocks finish about as many, whatever their number is.
+template <class L, int COLUMNS_>
+struct Chunks {
+  static constexpr int COLUMNS = COLUMNS_, ACROSS = L::WIDTH / COLUMNS, COUNT = L::BANDS * ACROSS;
+  static constexpr int MOST = ceilDiv(COUNT, L::SPLIT);  // that one block finishes
+  static_assert(L::WIDTH % COLUMNS == 0, "a tile has whole chunks of the columns that the epilogue sees together");
+
+  __device__ static int finisher(int chunk, int warp) { return L::SPLIT == 1 ? 0 : (chunk + warp) % L::SPLIT; }
+  /// The first chunk of a warp that block `share` finishes; every SPLIT-th follows.
+  __device__ static int first(int share, int warp) {
+    return L::SPLIT == 1 ? 0 : (share + (L::SPLIT - 1) * warp) % L::SPLIT;
+  }
+};
+
+template <class L, class Epilogue>
+using ChunksOf = Chunks<L, Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS>;
+
+/// The residual of what a warp finishes, a box for every chunk of BOX columns. The first BOXES are asked for before the k
 /// loop and arrive during it; the others follow as boxes become free.
 template <class L>
 struct Residual {
-  static constexpr int ACROSS = L::FINISHED / L::BOX, COUNT = L::BANDS * ACROSS;
+  using Chunk = Chunks<L, L::BOX>;
   const Problem &p;
   const Tile &tile;
-  int firstRow;
+  int firstRow, firstChunk;
 
   /// Lane 0 asks for box `index`.
   __device__ void fetch(const Staging<L> &staging, int index) const {
     u32 barrier = staging.shared.residual(staging.warp, index % L::BOXES);
+    int chunk = firstChunk + L::SPLIT * index;
+    if (chunk >= Chunk::COUNT)
+      return;
     barrierExpect(barrier, L::BOX_BYTES);
-    copyBox(staging.box(index % L::BOXES), p.residual, barrier, tile.column + index % ACROSS * L::BOX,
-            firstRow + index / ACROSS * 64, 0, tile.batch);
+    copyBox(staging.box(index % L::BOXES), p.residual, barrier, tile.column + chunk % Chunk::ACROSS * L::BOX,
+            firstRow + chunk / Chunk::ACROSS * 64, 0, tile.batch);
   }
 
   __device__ void begin(const Staging<L> &staging) const {
     if (staging.lane == 0) {
       storeWaitRead<0>();  // the previous tile has left the boxes
 #pragma unroll
-      for (int i = 0; i < min(L::BOXES, COUNT); ++i)
+      for (int i = 0; i < min(L::BOXES, Chunk::MOST); ++i)
         fetch(staging, i);
     }
   }
@@ -72,7 +93,7 @@ struct Residual {
   __device__ void refill(const Staging<L> &staging, int index) const {
     constexpr int BEHIND = L::BOXES > 1 ? 1 : 0;
     int next = index - BEHIND + L::BOXES;
-    if (next >= L::BOXES && next < COUNT && staging.lane == 0) {
+    if (next >= L::BOXES && next < Chunk::MOST && staging.lane == 0) {
       storeWaitRead<BEHIND>();
       fetch(staging, next);
     }
@@ -154,29 +175,30 @@ __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue 
   send(staging, p, tile, box, row, column);
 }
 
-/// `tile` begins with the columns that this block finishes, which are those of `share`.
+/// The chunks of a tile that this block finishes: every SPLIT-th from `first` on.
 template <class L, class Epilogue, int PROBLEMS>
 __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogues<Epilogue, PROBLEMS> &epilogues,
-                       const Tile &tile, int firstRow, int share, Accumulators<L> &acc) {
-  constexpr int COLUMNS = Epilogue::RESIDUAL ? L::BOX : Epilogue::COLUMNS, CHUNKS = L::FINISHED / COLUMNS;
-  static_assert(L::FINISHED % COLUMNS == 0, "a block finishes a multiple of the columns that the epilogue sees together");
+                       const Tile &tile, int firstRow, int first, Accumulators<L> &acc) {
+  using Chunk = ChunksOf<L, Epilogue>;
+  constexpr int COLUMNS = Chunk::COLUMNS;
   static_assert(COLUMNS % L::BOX == 0, "a chunk fills whole boxes");
   static_assert(!Epilogue::RESIDUAL || (Epilogue::COLUMNS == 16 && L::BOX % 16 == 0 && !L::GATED),
                 "a residual comes in pieces of 16 columns");
-  Residual<L> residual{p, tile, firstRow};
+  Residual<L> residual{p, tile, firstRow, first};
 #pragma unroll
   for (int band = 0; band < L::BANDS; ++band)
 #pragma unroll
-    for (int all = 0; all < CHUNKS * L::SPLIT; ++all) {
-      if (L::SPLIT > 1 && all / CHUNKS != share)
+    for (int across = 0; across < Chunk::ACROSS; ++across) {
+      int chunk = band * Chunk::ACROSS + across, index = chunk / L::SPLIT;  // `index` among those that are finished here
+      if (L::SPLIT > 1 && chunk % L::SPLIT != first)
         continue;
-      int chunk = all % CHUNKS, row = firstRow + 64 * band, column = tile.column + chunk * COLUMNS, index = band * CHUNKS + chunk;
+      int row = firstRow + 64 * band, column = tile.column + across * COLUMNS;
       int which = PROBLEMS == 1 ? 0 : tile.problem;
       if constexpr (PROBLEMS > 1)
         asm volatile("" : "+r"(which));  // the arguments are read when they are used: no registers hold them meanwhile
       const Epilogue &epilogue = epilogues.of[which];
       bool inside = row < p.rows && column < p.columns;  // the same for the whole warp
-      float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][all * COLUMNS / 2]);
+      float(&x)[COLUMNS / 2] = *reinterpret_cast<float(*)[COLUMNS / 2]>(&acc[band][across * COLUMNS / 2]);
       Place<!L::EVEN> at{tile.batch, row + staging.lane / 4, column + staging.lane % 4 * 2, p.rows, p.columns};
       if constexpr (Epilogue::RESIDUAL) {
         residual.wait(staging, index);
@@ -187,7 +209,7 @@ __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogues<Ep
         residual.refill(staging, index);
       } else if (inside) {
         constexpr int OTHER_HALF = L::GATED ? L::BLOCK_N / 4 : 0;
-        const auto &up = *reinterpret_cast<const float(*)[COLUMNS / 2]>(&acc[band][OTHER_HALF + all * COLUMNS / 2]);
+        const auto &up = *reinterpret_cast<const float(*)[COLUMNS / 2]>(&acc[band][OTHER_HALF + across * COLUMNS / 2]);
         finishChunk(staging, p, epilogue, tile, row, column, x, up, at);
       }
     }

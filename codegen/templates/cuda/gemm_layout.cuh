@@ -44,16 +44,13 @@ struct Layout : Config {
   static constexpr int SHARERS = Config::PINGPONG ? 1 : CONSUMERS;  // consumers of one tile
   static constexpr int BANDS = BLOCK_M / 64 / SHARERS;              // 64-row products of one consumer
   static constexpr bool CROWDED = BANDS * BLOCK_N / 2 >= 192;       // accumulators leave an epilogue about 40 registers
-  static constexpr int FINISHED = WIDTH / SPLIT;                    // columns of the output that a block finishes
 
   static constexpr int A_BYTES = BLOCK_M * BLOCK_K * 2, B_BYTES = BLOCK_N * BLOCK_K * 2;
   static constexpr int BOX_BYTES = 16 * Config::BOX * 2, WARPS = 4 * CONSUMERS;
   // Offsets from a 1024-byte boundary.
   static constexpr int A_AT = 0, B_AT = STAGES * A_BYTES, STAGING_AT = B_AT + STAGES * B_BYTES;
-  static constexpr int PARTIAL_BYTES = BANDS * 16 * FINISHED * 4;  // a warp's sums for one other block of the cluster
-  static constexpr int PARTIALS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
-  static constexpr int BARRIERS_AT = PARTIALS_AT + WARPS * (SPLIT - 1) * PARTIAL_BYTES;
-  static constexpr int BARRIERS = 2 * STAGES + WARPS * Config::BOXES + (SPLIT > 1 ? 2 * WARPS : 0);
+  static constexpr int BARRIERS_AT = STAGING_AT + WARPS * Config::BOXES * BOX_BYTES;
+  static constexpr int BARRIERS = 2 * STAGES + WARPS * Config::BOXES + (SPLIT > 1 ? WARPS : 0);
   static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * BARRIERS + 1024;
 
   // Registers a thread once the roles are known: 504 for all warpgroups together with two consumers, as at the launch.
@@ -71,9 +68,8 @@ struct Layout : Config {
                 "BOX divides the columns of a tile, and is 64 or an odd multiple of 8 or 16");
   static_assert(BLOCK_M % (8 * Config::CLUSTER_N) == 0 && BLOCK_N % (8 * Config::CLUSTER_M) == 0 && SHARING <= 2,
                 "at most 2 blocks share an operand, each fetches whole repeats of the swizzle");
-  static_assert(SPLIT == 1 || (SPLIT <= 8 && !Config::GATED && SHARING == 1 && !Config::PINGPONG && FINISHED * SPLIT == BLOCK_N &&
-                               FINISHED % Config::BOX == 0),
-                "k is split over up to 8 blocks that share a tile, each of which finishes whole boxes of it");
+  static_assert(SPLIT == 1 || (SPLIT <= 8 && !Config::GATED && SHARING == 1 && !Config::PINGPONG),
+                "k is split over up to 8 blocks that share a tile, which all their consumers multiply");
   static_assert(CONSUMERS == 2 || (CONSUMERS == 3 && !Config::PINGPONG), "two consumers, or three without ping-pong");
   static_assert(SHARED_BYTES <= 232448, "the stages do not fit into shared memory");
 };
@@ -92,12 +88,8 @@ struct Shared {
   __device__ u32 residual(int warp, int box) const {
     return base + L::BARRIERS_AT + 8 * (2 * L::STAGES + warp * L::BOXES + box);
   }
-  /// Sums of a warp that come from the other blocks of its cluster, in the order of their ranks.
-  __device__ u32 partial(int warp, int index) const {
-    return base + L::PARTIALS_AT + (warp * (L::SPLIT - 1) + index) * L::PARTIAL_BYTES;
-  }
-  __device__ u32 partialsFull(int warp) const { return residual(L::WARPS, 0) + 8 * warp; }
-  __device__ u32 partialsRead(int warp) const { return residual(L::WARPS, 0) + 8 * (L::WARPS + warp); }
+  /// A warp's sums from the other blocks of its cluster have come.
+  __device__ u32 partials(int warp) const { return residual(L::WARPS, 0) + 8 * warp; }
 };
 
 /// Position in the ring of stages.
@@ -133,7 +125,7 @@ struct Schedule {
   /// This block among those that share operands.
   __device__ static int clusterRow() { return SHARES ? 0 : rank() % L::CLUSTER_M; }
   __device__ static int clusterColumn() { return SHARES ? 0 : rank() / L::CLUSTER_M; }
-  /// This block among those that share a tile: which part of k, which columns to finish.
+  /// This block among those that share a tile: which part of k, which chunks to finish.
   __device__ static int share() { return SHARES ? rank() : 0; }
 
   __device__ static int downPerBatch(const Problem &p) { return ceilDiv(p.rows, L::BLOCK_M * L::CLUSTER_M); }

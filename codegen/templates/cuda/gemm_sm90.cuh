@@ -25,8 +25,8 @@
 //   CLUSTER_N   1, 2                           blocks beside each other that share A by multicast
 //   PINGPONG    bool                           consumers work on different tiles
 //   SPLIT       1 … 8                          blocks (a cluster) that share a tile: each multiplies a part of k, sends the
-//                                              others their columns of its sums, and finishes BLOCK_N / SPLIT of them; for
-//                                              products with fewer tiles than multiprocessors; k has SPLIT steps or more
+//                                              others their chunks of its sums, and finishes every SPLIT-th; for products
+//                                              with fewer tiles than multiprocessors; k has SPLIT steps or more
 //   GROUP       1 …                            cluster tiles in M that are visited before the next in N
 //   BOX         64, or 8 or 16 · odd           columns of a staging box, a divisor of the epilogue's COLUMNS
 //   BOXES       1 …                            staging boxes (16 rows x BOX columns) per warp; a residual wants about as
@@ -43,8 +43,7 @@
 //   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1} (GATED: always {64, BLOCK_N / 2, 1}),
 //   out, residual {BOX, 16, 1, 1}; all with the 128-byte swizzle, but out and residual without where BOX is not 64.
 //
-//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB,
-//                  + 4 · BLOCK_M · BLOCK_N · (SPLIT - 1) / SPLIT
+//   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB
 //   registers      BLOCK_M · BLOCK_N / (128 · consumers of a tile) accumulators a thread, + about 40; of 240, 160 with 3
 //
 //   measured (one NVIDIA H200 at its power limit, bf16, random data, beside cuBLAS 13.0 in the same run)
@@ -54,7 +53,11 @@
 //     fourteen products of FLUX, SD3.5, PixArt and Wan: 1.05 x with the best tile for each, 1.03 x with the first alone
 //     with epilogues beside cuBLAS(Lt) and torch.compile, thirteen cases: 1.14 x; every figure is in tests/bench/results
 //     steady state, 1440 MHz: 192 x 192 with 3 consumers, CLUSTER_M 2, 4608 x 3072 x 15360: 679 TFLOP/s, cuBLAS 686; without
-//     clusters the best is 622. SPLIT 2 with 128 x 96, 512 x 1152 x 4608: 15.5 us, without 15.9, cuBLAS 12.6
+//     clusters the best is 622. Few tiles, 512 x 1152 x 4608: SPLIT 3 with 128 x 128 13.2 us, SPLIT 2 with 128 x 96 14.4,
+//     SPLIT 4 with 128 x 192 14.6, 128 x 64 without 18.8, cuBLAS 12.0. Such launches are bound by what a multiprocessor can
+//     take in from L2, 100 KB/us; weights fetched into L2 beforehand (cp.async.bulk.prefetch) make them no faster. Clusters
+//     of 2, 3, 4 and 5 blocks run 66, 39, 30 and 22 at once. With 2048 rows power is the limit: SPLIT 2 with 256 x 144 is
+//     slower (36 us) than 128 x 144 without (32).
 #pragma once
 
 #include "common/wgmma.cuh"
@@ -223,10 +226,8 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
     for (int box = 0; box < L::WARPS * L::BOXES; ++box)
       barrierInit(shared.residual(0, box), 1);
     if constexpr (L::SPLIT > 1)
-      for (int warp = 0; warp < L::WARPS; ++warp) {
-        barrierInit(shared.partialsFull(warp), L::SPLIT - 1);
-        barrierInit(shared.partialsRead(warp), L::SPLIT - 1);
-      }
+      for (int warp = 0; warp < L::WARPS; ++warp)
+        barrierInit(shared.partials(warp), 1);
     barrierInitFence();
   }
   if constexpr (L::CLUSTER > 1)
@@ -257,20 +258,19 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
       continue;
     }
     const Problem &p = schedule.params.problem[tile.problem];
-    Tile finished = tile;
-    finished.column += schedule.share() * L::FINISHED;
+    int first = ChunksOf<L, Epilogue>::first(schedule.share(), staging.warp);
     if constexpr (Epilogue::RESIDUAL)
-      Residual<L>{p, finished, tile.row + rowInTile}.begin(staging);
+      Residual<L>{p, tile, tile.row + rowInTile, first}.begin(staging);
     multiply(shared, cursor, consumer, steps, acc);
     if constexpr (L::SPLIT > 1)
-      exchange(staging, schedule.share(), index / clusters, acc);
-    finish(staging, p, epilogues, finished, tile.row + rowInTile, schedule.share(), acc);
+      exchange<L, Epilogue>(staging, schedule.share(), acc);
+    finish(staging, p, epilogues, tile, tile.row + rowInTile, first, acc);
   }
   if (staging.lane == 0)
     storeWaitRead<0>();  // shared memory has to live until it has been read
 }
 
-/// Launch: a multiple of CLUSTER blocks, at most one per SM, Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES
+/// Launch: a multiple of CLUSTER blocks, at most one per SM, with SPLIT a cluster for every tile; Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES
 /// of dynamic shared memory, clusters of CLUSTER blocks in x.
 template <class Config, class Epilogue, int PROBLEMS>
 __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PROBLEMS> &epilogues) {
@@ -283,6 +283,8 @@ __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PR
     shrinkRegisters<L::producerRegisters(PROBLEMS)>();
     if (threadIdx.x == 0)
       load(shared, schedule);
+    if constexpr (L::SPLIT > 1)
+      clusterSync();  // with the consumers' exchange
   } else {
     growRegisters<L::consumerRegisters(PROBLEMS)>();
     waitForPreviousKernel();

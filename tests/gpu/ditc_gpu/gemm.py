@@ -55,8 +55,7 @@ class Variant:
     def shared_bytes(self):
         warps = 4 * self.consumers
         return self.stages * 128 * (self.m + self.n) + warps * self.boxes * 32 * self.box \
-            + 8 * (2 * self.stages + warps * self.boxes + (2 * warps if self.split > 1 else 0)) \
-            + 4 * self.m * self.n * (self.split - 1) // self.split + 1024
+            + 8 * (2 * self.stages + warps * self.boxes + (warps if self.split > 1 else 0)) + 1024
 
     def unit(self):
         """The translation unit, as the compiler would write it."""
@@ -172,7 +171,8 @@ def launcher(kernel, variant, problems, dependent=False):
     """A function that runs the product(s)."""
     assert len(problems) == variant.problems
     processors = torch.cuda.get_device_properties(0).multi_processor_count
-    clusters = min(processors // variant.cluster, sum(p.tiles(variant) for p in problems))
+    tiles = sum(p.tiles(variant) for p in problems)
+    clusters = tiles if variant.split > 1 else min(processors // variant.cluster, tiles)
     params = b"".join(p.pack(variant) for p in problems)
     epilogues = b"".join(p.epilogue for p in problems)
     return kernel.bind(clusters * variant.cluster, params, epilogues, dependent=dependent)

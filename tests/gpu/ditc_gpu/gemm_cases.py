@@ -30,9 +30,10 @@ PLAIN = [
 ]
 # For few rows: tiles that fit the number of multiprocessors, and k split over the blocks of a cluster.
 SPLITS = [
-    Variant(128, 128, stages=5, split=2, boxes=1), Variant(128, 192, stages=3, split=3, boxes=1),
-    wide_box(Variant(128, 192, stages=3, split=4, boxes=1), 48), wide_box(Variant(128, 96, stages=6, split=2, boxes=1), 48),
-    wide_box(Variant(128, 144, stages=4, split=3, boxes=1), 48), wide_box(Variant(128, 64, stages=7, split=4, boxes=1), 16),
+    Variant(128, 128, stages=6, split=2, boxes=1), Variant(128, 128, stages=6, split=3, boxes=1), Variant(128, 64, stages=8, split=2, boxes=1),
+    wide_box(Variant(128, 192, stages=5, split=4, boxes=1), 48), wide_box(Variant(128, 96, stages=7, split=2, boxes=1), 48),
+    wide_box(Variant(128, 144, stages=6, split=3, boxes=1), 48), wide_box(Variant(128, 64, stages=7, split=4, boxes=1), 16),
+    wide_box(Variant(256, 144, stages=4, split=2, boxes=1), 48), Variant(192, 192, stages=4, consumers=3, split=3, boxes=1),
 ]
 FEW_ROWS = [
     Variant(128, 192, stages=4), wide_box(Variant(128, 144, stages=5), 48), wide_box(Variant(128, 96, stages=6), 48),

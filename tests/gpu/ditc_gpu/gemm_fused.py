@@ -326,8 +326,8 @@ class Sd3Qkv(QkvNormRope):
         return gemm.head_norm_rope(bias, query_scale, key_scale, None, self.width, 1e-6)
 
 
-FEW_ROWS = [Variant(128, 96, stages=6, split=2, box=48, boxes=1), Variant(128, 144, stages=4, split=3, box=48, boxes=1),
-            Variant(128, 64, stages=8, boxes=1)]
+FEW_ROWS = [Variant(128, 96, stages=7, split=2, box=48, boxes=1), Variant(128, 128, stages=6, split=3, boxes=1),
+            Variant(128, 144, stages=6, split=3, box=48, boxes=1), Variant(128, 64, stages=8, boxes=1)]
 
 
 def few_rows(case, tiles):

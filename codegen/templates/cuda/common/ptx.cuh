@@ -48,15 +48,6 @@ __device__ inline void barrierArriveRemote(u32 barrier, u32 rank) {
       : "memory");
 }
 
-/// The same for ordinary accesses: what this thread has read and written happens before what the other block does next.
-__device__ inline void barrierReleaseRemote(u32 barrier, u32 rank) {
-  asm volatile(
-      "{ .reg .u32 remote; mapa.shared::cluster.u32 remote, %0, %1;"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
-      "r"(rank)
-      : "memory");
-}
-
 /// Waits until the phase with this parity has completed. A fresh barrier counts its parity-1 phase as complete.
 __device__ inline void barrierWait(u32 barrier, u32 parity) {
   u32 done;
@@ -69,7 +60,7 @@ __device__ inline void barrierWait(u32 barrier, u32 parity) {
   } while (!done);
 }
 
-/// The same for what other blocks of the cluster wrote before they arrived (barrierReleaseRemote).
+/// The same for what other blocks of the cluster have sent.
 __device__ inline void barrierWaitCluster(u32 barrier, u32 parity) {
   u32 done;
   do {
@@ -105,9 +96,12 @@ __device__ inline u32 ofBlock(u32 address, int rank) {
   return remote;
 }
 
-/// Four values into another block's shared memory.
-__device__ inline void storeRemote(u32 address, const float *x) {
-  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+/// Four values into another block's shared memory, and word of them to a barrier there.
+__device__ inline void storeRemote(u32 address, const float *x, u32 barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(barrier)
+      : "memory");
 }
 
 /// x[0 … 3] += four values of shared memory.
