@@ -38,6 +38,7 @@ static void buildSpecialise(OpPassManager &pm, const CompileOptions &, const std
 static void buildFuse(OpPassManager &pm, const CompileOptions &options, const std::string &) {
   simplify(pm);
   bool keepRoundings = options.numerics == Numerics::Eager;
+  pm.addNestedPass<func::FuncOp>(createHoistSlices()); // Q, K and V are columns of their product
   pm.addNestedPass<func::FuncOp>(createConvToMatmul()); // patch embedding is a product
   pm.addNestedPass<func::FuncOp>(createRecogniseNorms({.keepRoundings = keepRoundings})); // one spelling for every norm
   pm.addNestedPass<func::FuncOp>(createRecogniseAttention({.keepRoundings = keepRoundings})); // and every attention
@@ -120,6 +121,7 @@ static void registerForListing() {
   registerRecogniseAttention();
   registerRecogniseNorms();
   registerSimplifyAttention();
+  registerHoistSlices();
   registerSinkConcats();
   registerCanonicalizerPass();
   registerCSEPass();

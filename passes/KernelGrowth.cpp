@@ -60,7 +60,48 @@ void KernelGrowth::growReaders(Id id) {
     for (Operation *next : reader->getUsers())
       pending[graph.positionOf(next)] = next;
   }
+  takeParts(id);
   trimViews(id);
+}
+
+/// A value of which the kernel computes with parts (the queries and keys of one product for Q, K and V) would be stored
+/// whole beside what becomes of them when others read the rest (the values, which an attention cuts out itself). The kernel
+/// stores the rest as parts too, up to what is no view.
+void KernelGrowth::takeParts(Id id) {
+  for (Operation *op : SmallVector<Operation *>(graph.cluster(id).ops))
+    for (Operation *part : partsOutside(op->getResult(0), id)) {
+      while (dit::isViewOp(part) && graph.cluster(id).kernel->acceptsReader(graph.cluster(id), part)) {
+        if (!isTakeable(graph.clusterOf(part)))
+          graph.release(part);
+        graph.merge(id, graph.clusterOf(part));
+        if (!part->hasOneUse() || graph.clusterOf(*part->getUsers().begin()) == ClusterGraph::kNone)
+          break;
+        part = *part->getUsers().begin();
+      }
+    }
+}
+
+/// The slices of `value` that others read; none when the kernel has no use of its own for a slice of it, or would store
+/// all of it anyway.
+SmallVector<Operation *> KernelGrowth::partsOutside(Value value, Id id) const {
+  SmallVector<Operation *> outside;
+  bool isUsedInParts = false;
+  for (Operation *user : value.getUsers()) {
+    if (!isa<dit::SliceOp>(user))
+      return {};
+    bool isInside = graph.clusterOf(user) == id;
+    if (!isInside && (graph.clusterOf(user) == ClusterGraph::kNone || !graph.cluster(id).kernel->acceptsReader(graph.cluster(id), user)))
+      return {};
+    isUsedInParts |= isInside && computesOn(user, id);
+    if (!isInside)
+      outside.push_back(user);
+  }
+  return isUsedInParts ? outside : SmallVector<Operation *>();
+}
+
+/// True when the kernel computes with what the view `op` shows.
+bool KernelGrowth::computesOn(Operation *op, Id id) const {
+  return llvm::any_of(op->getUsers(), [&](Operation *user) { return graph.clusterOf(user) == id && (!dit::isViewOp(user) || computesOn(user, id)); });
 }
 
 /// A view at the edge of a kernel belongs to it when it says how a result is stored. When its source is

@@ -24,6 +24,9 @@ public:
 
 private:
   unsigned otherReaders(mlir::Operation *producer, Id id) const;
+  void takeParts(Id id);
+  llvm::SmallVector<mlir::Operation *> partsOutside(mlir::Value value, Id id) const;
+  bool computesOn(mlir::Operation *op, Id id) const;
   void trimViews(Id id);
 
   ClusterGraph &graph;
