@@ -5,4 +5,4 @@ set(DITC_ATEN_MATH_SOURCES
   AtenComparisons.cpp AtenTernary.cpp
   AtenReductions.cpp AtenNorms.cpp
   AtenMatmul.cpp AtenEinsum.cpp AtenAttention.cpp
-  AtenConv.cpp AtenPooling.cpp AtenResample.cpp)
+  AtenConv.cpp AtenPooling.cpp AtenResample.cpp AtenSample.cpp AtenFourier.cpp)

@@ -2,7 +2,8 @@
 """Names of a program's inputs and outputs, as the user wrote them.
 
 A leaf of the arguments is called by its path: `hidden_states`, `added_cond_kwargs.text_embeds`, `states.0`.
-A leaf of the result is called `output` (one tensor), `output.0` (tuple or list), or by its keys (dict).
+A leaf of the result is called `output` (one tensor), `output.0` (tuple or list), or by its keys (dict) or fields
+(dataclass, named tuple).
 ditc gives the same names to the inputs and outputs of a package.
 """
 
@@ -51,7 +52,7 @@ def name_outputs(result: Any) -> Leaves:
     leaves: Leaves = {}
     for path, leaf in pytree.tree_flatten_with_path(result)[0]:
         steps = [_text(key) for key in path]
-        if not isinstance(result, dict):
+        if not path or isinstance(path[0], pytree.SequenceKey):  # no names of its own
             steps.insert(0, "output")
         leaves[".".join(steps)] = leaf
     return leaves
