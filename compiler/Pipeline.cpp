@@ -43,6 +43,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   pm.addNestedPass<func::FuncOp>(createRecogniseNorms({.keepRoundings = keepRoundings})); // one spelling for every norm
   pm.addNestedPass<func::FuncOp>(createRecogniseAttention({.keepRoundings = keepRoundings})); // and every attention
   pm.addNestedPass<func::FuncOp>(createSimplifyAttention());
+  if (!keepRoundings)
+    pm.addNestedPass<func::FuncOp>(createNarrowAttention()); // f32 copies that only attention reads
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
@@ -122,6 +124,7 @@ static void registerForListing() {
   registerRecogniseNorms();
   registerSimplifyAttention();
   registerHoistSlices();
+  registerNarrowAttention();
   registerSinkConcats();
   registerCanonicalizerPass();
   registerCSEPass();
