@@ -38,10 +38,13 @@ static void buildSpecialise(OpPassManager &pm, const CompileOptions &, const std
 static void buildFuse(OpPassManager &pm, const CompileOptions &options, const std::string &) {
   simplify(pm);
   bool keepRoundings = options.numerics == Numerics::Eager;
+  pm.addNestedPass<func::FuncOp>(createHoistSlices()); // Q, K and V are columns of their product
   pm.addNestedPass<func::FuncOp>(createConvToMatmul()); // patch embedding is a product
   pm.addNestedPass<func::FuncOp>(createRecogniseNorms({.keepRoundings = keepRoundings})); // one spelling for every norm
   pm.addNestedPass<func::FuncOp>(createRecogniseAttention({.keepRoundings = keepRoundings})); // and every attention
   pm.addNestedPass<func::FuncOp>(createSimplifyAttention());
+  if (!keepRoundings)
+    pm.addNestedPass<func::FuncOp>(createNarrowAttention()); // f32 copies that only attention reads
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   simplify(pm); // queries and keys cut the same tables
@@ -122,6 +125,8 @@ static void registerForListing() {
   registerRecogniseAttention();
   registerRecogniseNorms();
   registerSimplifyAttention();
+  registerHoistSlices();
+  registerNarrowAttention();
   registerSinkConcats();
   registerCanonicalizerPass();
   registerCSEPass();

@@ -66,6 +66,8 @@ public:
   void run() {
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>()))
       legalize(fusion);
+    for (dit::MatmulOp product : block.getOps<dit::MatmulOp>())
+      giveOneType(product);
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
       if (isa<dit::MapOp, dit::NormOp, dit::ReduceOp, dit::GatherOp, dit::PadOp>(op))
         rowwise.wrap(&op);
@@ -91,6 +93,37 @@ private:
         return;
     }
     split(fusion);
+  }
+
+  /// A library call has one type, here the widest: where a product is wanted in a wider one than its operands have (what
+  /// follows it, as in `baddbmm`, stayed apart), they are widened, which loses nothing.
+  void giveOneType(dit::MatmulOp product) {
+    auto elementOf = [](Value value) { return mlir::cast<RankedTensorType>(value.getType()).getElementType(); };
+    Type own = elementOf(product.getResult()), wide = own;
+    if (!isa<FloatType>(own))
+      return;
+    for (Value operand : product->getOperands())
+      if (elementOf(operand).getIntOrFloatBitWidth() > wide.getIntOrFloatBitWidth())
+        wide = elementOf(operand);
+    b.setInsertionPoint(product);
+    for (OpOperand &operand : product->getOpOperands())
+      if (elementOf(operand.get()) != wide)
+        operand.set(cast(operand.get(), wide));
+    if (wide == own)
+      return;
+    product.getResult().setType(product.getType().clone(wide));
+    b.setInsertionPointAfter(product);
+    Value rounded = cast(product.getResult(), own);
+    product.getResult().replaceAllUsesExcept(rounded, rounded.getDefiningOp());
+  }
+
+  Value cast(Value value, Type element) {
+    auto type = mlir::cast<RankedTensorType>(value.getType());
+    auto map = dit::MapOp::create(b, value.getLoc(), type.clone(element), value);
+    OpBuilder::InsertionGuard guard(b);
+    Block *body = b.createBlock(&map.getBody());
+    dit::YieldOp::create(b, value.getLoc(), body->addArgument(dit::computeType(type.getElementType()), value.getLoc()));
+    return map.getResult();
   }
 
   /// Would the target take the products of a gemm fusion as a kernel with nothing behind them? What they read must not be

@@ -48,6 +48,14 @@ def RecogniseNorms : Pass<"ditc-recognise-norms", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::ditc::dit::DitDialect"];
 }
 
+def HoistSlices : Pass<"ditc-hoist-slices", "::mlir::func::FuncOp"> {
+  let summary = "a part of a rearranged value is a rearranged part: queries, keys and values are told apart at their product";
+}
+
+def NarrowAttention : Pass<"ditc-narrow-attention", "::mlir::func::FuncOp"> {
+  let summary = "attention on f32 copies of 16-bit operands reads the operands themselves";
+}
+
 def SinkConcats : Pass<"ditc-sink-concats", "::mlir::func::FuncOp"> {
   let summary = "work on joined text and image tokens moves onto the parts, up to the attention";
 }

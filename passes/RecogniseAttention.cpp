@@ -75,7 +75,11 @@ public:
       return false;
     if (shapeOf(query).back() > kMaxHeadSize || last.getType().getShape().back() > kMaxHeadSize)
       return false;
-    if (softmax.mask && !(mask = maskOf()))
+    if (softmax.mask && !(mask = asHeads(softmax.mask, softmax.maskLevel)))
+      return false;
+    if (mask)
+      mask = softmax.maskFor(b, mask);
+    if (softmax.factor && (keepRoundings || !(softmax.factor = asHeads(softmax.factor, softmax.factorLevel))))
       return false;
     query = withoutScale(batched(query), kMaxDepth);
     key = withoutScale(scores.getTransposeRhs() ? batched(key) : transposed(key), kMaxDepth);
@@ -91,10 +95,14 @@ private:
     Value narrow[3] = {withoutWidening(query, kMaxDepth), withoutWidening(key, kMaxDepth), withoutWidening(value, kMaxDepth)};
     auto elementOf = [](Value x) { return tensorType(x).getElementType(); };
     auto sameType = [&](Value x, Value y, Value z) { return elementOf(x) == elementOf(y) && elementOf(y) == elementOf(z); };
+    if (softmax.factor && narrow[0] != query)
+      return false; // the model scales numbers of 16 bits in f32
     if (sameType(narrow[0], narrow[1], narrow[2]))
       query = narrow[0], key = narrow[1], value = narrow[2];
     else if (!sameType(query, key, value))
       return false;
+    if (softmax.factor)
+      query = timesFactor(query);
     SmallVector<int64_t> shape(shapeOf(query));
     shape.back() = shapeOf(value).back();
     auto attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask,
@@ -103,6 +111,21 @@ private:
     last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention.getResult(), last.getType().getShape()));
     last.erase();
     return true;
+  }
+
+  /// Queries take the scores' factor, which is the same for all of their keys.
+  Value timesFactor(Value query) {
+    auto map = dit::MapOp::create(b, last.getLoc(), query.getType(), ValueRange{query, softmax.factor});
+    OpBuilder::InsertionGuard guard(b);
+    Type compute = dit::computeType(tensorType(query).getElementType());
+    Block *body = b.createBlock(&map.getBody());
+    for (Value operand : map.getInputs())
+      body->addArgument(dit::computeType(tensorType(operand).getElementType()), last.getLoc());
+    Value factor = body->getArgument(1);
+    if (factor.getType() != compute)
+      factor = compute.isF64() ? arith::ExtFOp::create(b, last.getLoc(), compute, factor).getResult() : arith::TruncFOp::create(b, last.getLoc(), compute, factor).getResult();
+    dit::YieldOp::create(b, last.getLoc(), arith::MulFOp::create(b, last.getLoc(), body->getArgument(0), factor).getResult());
+    return map.getResult();
   }
 
   //===-- Batch and heads -------------------------------------------------------------------------===//
@@ -162,23 +185,24 @@ private:
 
   //===-- Mask ------------------------------------------------------------------------------------===//
 
-  /// The mask as [batch or 1, heads or 1, queries or 1, keys or 1]; null when it does not come so.
-  Value maskOf() {
-    Value value = softmax.mask;
+  /// What meets the scores as [batch or 1, heads or 1, queries or 1, keys or 1]; null when it does not come so.
+  Value asHeads(Value value, ArrayRef<int64_t> level) {
     if (auto expand = value.getDefiningOp<dit::ExpandOp>())
       value = expand.getInput();
-    ArrayRef<int64_t> own = shapeOf(value), level = softmax.maskLevel;
+    ArrayRef<int64_t> own = shapeOf(value);
     SmallVector<int64_t> shape{1, 1, own.size() < 2 ? 1 : own[own.size() - 2], own.empty() ? 1 : own.back()};
     bool isWhole = own.size() > 2 && own.drop_back(2) == level.drop_back(2);
     if (isWhole)
       shape[0] = batch, shape[1] = heads;
     else if (own.size() == 4)
       shape[0] = own[0], shape[1] = own[1];
+    else if (own.size() == 3 && level.size() == 4)
+      shape[1] = own[0];
     else if (own.size() > 2 && ShapedType::getNumElements(own.drop_back(2)) != 1)
       return {};
     if (ShapedType::getNumElements(shape) != tensorType(value).getNumElements())
       return {};
-    return softmax.maskFor(b, viewAs(b, last.getLoc(), value, shape));
+    return viewAs(b, last.getLoc(), value, shape);
   }
 
   //===-- Operands --------------------------------------------------------------------------------===//

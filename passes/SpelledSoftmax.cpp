@@ -147,15 +147,35 @@ private:
       result.scale *= scaled->factor;
       return readLogits(scaled->of);
     }
+    if (term.is<arith::MulFOp>())
+      return readFactor(term);
     if (term.is<math::TanhOp>())
       return readSoftCap(term.operand(0));
-    return !result.mask && !result.softCap && result.scale == 1 && (term.is<arith::SelectOp>() ? readSelect(term) : term.is<arith::AddFOp>() && readSum(term));
+    return !result.mask && !result.softCap && !result.factor && result.scale == 1 && (term.is<arith::SelectOp>() ? readSelect(term) : term.is<arith::AddFOp>() && readSum(term));
+  }
+
+  /// Scores times a tensor that is the same for all queries and keys.
+  bool readFactor(const Term &product) {
+    Value scores = levelOf(product);
+    for (unsigned i : {0u, 1u}) {
+      Value factor = product.operand(i).tensor();
+      auto type = factor ? tensorType(factor) : RankedTensorType();
+      if (!type || !scores || result.factor || !isa<FloatType>(type.getElementType()) || llvm::any_of(type.getShape().take_back(2), [](int64_t size) { return size != 1; }))
+        continue;
+      SpelledSoftmax saved = result;
+      result.factor = factor;
+      result.factorLevel = SmallVector<int64_t>(tensorType(scores).getShape());
+      if (readLogits(product.operand(1 - i)))
+        return true;
+      result = saved;
+    }
+    return false;
   }
 
   /// The factor of the tangent is the cap, whatever divides its argument: c · tanh(a · x) is c · tanh((a · c) · x / c).
   bool readSoftCap(const Term &argument) {
     double cap = std::exchange(result.scale, 1);
-    if (result.softCap || !(cap > 0))
+    if (result.softCap || result.factor || !(cap > 0))
       return false;
     result.softCap = cap;
     bool found = readLogits(argument);

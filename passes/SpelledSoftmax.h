@@ -20,6 +20,8 @@ std::optional<Scaled> scaledBy(const Term &term);
 struct SpelledSoftmax {
   dit::MatmulOp scores;
   double scale = 1;
+  mlir::Value factor;                       ///< a number of each head, or of all, that scales the scores as well (a learned temperature); null for none
+  llvm::SmallVector<int64_t> factorLevel;   ///< shape of the scores where they meet
   std::optional<double> softCap;
   mlir::Value mask;                         ///< added, or boolean; null for none
   llvm::SmallVector<int64_t> maskLevel;     ///< shape of the scores where the mask meets them

@@ -22,9 +22,22 @@ int numberBefore(const std::string &log, const char *what) {
   return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : 0;
 }
 
+constexpr const char *kBlocks = R"(__launch_bounds__\((\d+), (\d+)\))";
+
+/// Blocks that a multiprocessor should hold, as a rowwise kernel's bounds say; 1 where nothing says so.
+int residentBlocksOf(const std::string &source) {
+  std::smatch match;
+  bool isRowwise = source.find("#include \"rowwise.cuh\"") != std::string::npos;
+  return isRowwise && std::regex_search(source, match, std::regex(kBlocks)) ? std::stoi(match[2]) : 1;
+}
+
+std::string withResidentBlocks(const std::string &source, int blocks) {
+  return std::regex_replace(source, std::regex(kBlocks), fmt::format("__launch_bounds__($1, {})", blocks), std::regex_constants::format_first_only);
+}
+
 /// An image with its resources, as the cache keeps it.
 std::vector<uint8_t> packImage(const CudaKernel &kernel) {
-  int numbers[3] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes};
+  int numbers[4] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes, residentBlocksOf(kernel.source)};
   std::vector<uint8_t> bytes(sizeof numbers);
   std::memcpy(bytes.data(), numbers, sizeof numbers);
   bytes.insert(bytes.end(), kernel.image.begin(), kernel.image.end());
@@ -32,20 +45,18 @@ std::vector<uint8_t> packImage(const CudaKernel &kernel) {
 }
 
 bool unpackImage(const std::vector<uint8_t> &bytes, CudaKernel &kernel) {
-  int numbers[3];
+  int numbers[4];
   if (bytes.size() <= sizeof numbers)
     return false;
   std::memcpy(numbers, bytes.data(), sizeof numbers);
   kernel.registers = numbers[0], kernel.sharedBytes = numbers[1], kernel.spillBytes = numbers[2];
+  if (numbers[3] != residentBlocksOf(kernel.source))
+    kernel.source = withResidentBlocks(kernel.source, numbers[3]);
   kernel.image.assign(bytes.begin() + sizeof numbers, bytes.end());
   return true;
 }
 
-void compileJob(ImageJob &job, const CudaArch &arch, const CudaOptions &options) {
-  CudaKernel &kernel = job.kernel;
-  if (options.load)
-    if (std::optional<std::vector<uint8_t>> cached = options.load(job.key); cached && unpackImage(*cached, kernel))
-      return;
+void compileSource(CudaKernel &kernel, const ImageJob &job, const CudaArch &arch) {
   std::vector<std::string> flags;
   if (!arch.isPortable())
     flags.push_back("--ptxas-options=-v");
@@ -54,6 +65,28 @@ void compileJob(ImageJob &job, const CudaArch &arch, const CudaOptions &options)
   kernel.registers = numberBefore(binary.log, "registers");
   kernel.sharedBytes = numberBefore(binary.log, "bytes smem");
   kernel.spillBytes = numberBefore(binary.log, "bytes spill stores");
+}
+
+/// How many registers a rowwise kernel wants is an estimate until it is compiled: one that spills gets more of them, from
+/// fewer blocks beside each other.
+void stopSpilling(CudaKernel &kernel, const ImageJob &job, const CudaArch &arch) {
+  for (int blocks = residentBlocksOf(kernel.source); kernel.spillBytes > 0 && blocks > 1;) {
+    blocks = blocks * 3 / 4;
+    CudaKernel looser = kernel;
+    looser.source = withResidentBlocks(kernel.source, blocks);
+    compileSource(looser, job, arch);
+    if (looser.spillBytes < kernel.spillBytes)
+      kernel = std::move(looser);
+  }
+}
+
+void compileJob(ImageJob &job, const CudaArch &arch, const CudaOptions &options) {
+  CudaKernel &kernel = job.kernel;
+  if (options.load)
+    if (std::optional<std::vector<uint8_t>> cached = options.load(job.key); cached && unpackImage(*cached, kernel))
+      return;
+  compileSource(kernel, job, arch);
+  stopSpilling(kernel, job, arch);
   if (options.store)
     options.store(job.key, packImage(kernel));
 }
@@ -78,7 +111,7 @@ int lowestDriverOf(const CudaArch &arch) {
 ImageJob makeImageJob(CudaKernel kernel, const std::string &banner, const std::string &unit, const CudaArch &arch) {
   ImageJob job{std::move(kernel), "", templatesIncludedBy(unit)};
   job.kernel.source = banner + unit;
-  std::string text = fmt::format("cuda image\n{}\n{}\n{}\n", arch.name, nvrtcVersion(), unit);
+  std::string text = fmt::format("cuda image, resident blocks\n{}\n{}\n{}\n", arch.name, nvrtcVersion(), unit);
   for (const auto &[header, content] : job.headers)
     text += header + "\n" + content;
   job.key = hashHex(text);

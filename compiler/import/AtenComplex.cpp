@@ -3,6 +3,7 @@
 // Arithmetic on complex tensors, which are real tensors with a last dimension of 2: real part, imaginary part.
 // Shape ops need no rows here: theirs cope with the last dimension.
 #include "compiler/import/AtenHelpers.h"
+#include "compiler/import/Products.h"
 
 #include "runtime/Error.h"
 
@@ -126,6 +127,37 @@ static Results power(OpContext &ctx) {
   return {result};
 }
 
+/// Of parts by a product that is linear in both: matrices, einsum.
+static Value bilinear(OpContext &ctx, Operand x, Operand y, llvm::function_ref<Value(Value, Value)> realProduct) {
+  Emit &emit = ctx.emit;
+  Value a = x.complex ? re(emit, x.value) : x.value, c = y.complex ? re(emit, y.value) : y.value;
+  Value real = realProduct(a, c), imaginary;
+  if (x.complex)
+    imaginary = realProduct(im(emit, x.value), c);
+  if (y.complex) {
+    Value crossed = realProduct(a, im(emit, y.value));
+    imaginary = imaginary ? emit.add(imaginary, crossed, partType(ctx)) : crossed;
+  }
+  if (x.complex && y.complex)
+    real = emit.sub(real, realProduct(im(emit, x.value), im(emit, y.value)), partType(ctx));
+  return pair(emit, real, imaginary);
+}
+
+static Results matrixProduct(OpContext &ctx) {
+  const char *second = ctx.has("mat2") ? "mat2" : "other";
+  auto real = [&](Value a, Value b) { return matmulOf(ctx.emit, a, b, partType(ctx)); };
+  return {bilinear(ctx, operand(ctx, "self"), operand(ctx, second), real)};
+}
+
+static Results einsum(OpContext &ctx) {
+  std::vector<Value> operands = ctx.tensors("tensors");
+  if (operands.size() != 2)
+    fail("einsum of {} tensors, some of them complex, is not supported, only of two; multiply them pair by pair", operands.size());
+  std::string equation = ctx.text("equation", "");
+  auto real = [&](Value a, Value b) { return einsumOf(ctx.emit, equation, {a, b}, partType(ctx)); };
+  return {bilinear(ctx, {operands[0], true}, {operands[1], true}, real)};
+}
+
 //===-- Polar form --------------------------------------------------------------------------------===//
 
 template <typename Op> static Value unary(Emit &emit, Value value) {
@@ -228,6 +260,11 @@ std::vector<OpRow> atenComplex() {
       {"aten.multiply.Tensor", mul},
       {"aten.div.Tensor", div},
       {"aten.div.Scalar", div},
+      {"aten.matmul.default", matrixProduct},
+      {"aten.__matmul__.default", matrixProduct},
+      {"aten.mm.default", matrixProduct},
+      {"aten.bmm.default", matrixProduct},
+      {"aten.einsum.default", einsum},
       {"aten.reciprocal.default", reciprocal},
       {"aten.square.default", square},
       {"aten.pow.Tensor_Scalar", power},

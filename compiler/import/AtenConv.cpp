@@ -2,6 +2,7 @@
 //
 // Convolutions. A transposed one is a convolution of the input with zeros between its elements.
 #include "compiler/import/Elementwise.h"
+#include "compiler/import/Fourier.h"
 #include "compiler/import/Pooling.h"
 #include "compiler/import/Resample.h"
 
@@ -136,6 +137,8 @@ std::vector<OpRow> atenConv() {
   std::vector<OpRow> result = rows.take();
   llvm::append_range(result, poolingRows());
   llvm::append_range(result, resampleRows());
+  llvm::append_range(result, sampleRows());
+  llvm::append_range(result, fourierRows());
   return result;
 }
 

@@ -375,7 +375,9 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.diff.default"}, difference);
   rows.row({"aten.nansum.default"}, nanSum);
   rows.row({"aten.trace.default"}, trace);
-  return rows.take();
+  std::vector<OpRow> result = rows.take();
+  llvm::append_range(result, quantileRows());
+  return result;
 }
 
 } // namespace ditc

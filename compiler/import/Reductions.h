@@ -29,4 +29,7 @@ Value vectorNorm(Emit &emit, Value input, double p, ArrayRef<int64_t> axes);
 /// Without `axes` (sizes of 1), or as it is.
 Value dropAxes(Emit &emit, Value value, ArrayRef<int64_t> axes, bool keep);
 
+/// Rows of the ATen table for quantiles and medians (AtenQuantiles.cpp).
+std::vector<OpRow> quantileRows();
+
 } // namespace ditc

@@ -20,6 +20,15 @@ void RoleMap::addAnchor(Operation *anchor) {
   }
 }
 
+/// True when dimension `i` is inside of one of columns, with nothing of rows behind it.
+static bool endsColumns(const DimRoles &roles, size_t i) {
+  if (llvm::is_contained(ArrayRef(roles).drop_front(i), DimRole::Row))
+    return false;
+  while (i > 0 && roles[i - 1] == DimRole::Unit)
+    --i;
+  return i > 0 && roles[i - 1] == DimRole::Column;
+}
+
 const DimRoles *RoleMap::find(Value value) {
   if (auto entry = known.find(value); entry != known.end())
     return &entry->second;
@@ -83,6 +92,20 @@ Verdict RoleMap::visitConcat(dit::ConcatOp op) {
   return {};
 }
 
+/// True when what `map` repeats are slices of as many elements as it has: the two halves of a rotation,
+/// written as `table[..., 0] * x[..., 0] + table[..., 1] * x[..., 1]` over pairs. Its columns are those of x.
+bool RoleMap::restoresColumns(Operation *map) {
+  int64_t count = cast<RankedTensorType>(map->getResult(0).getType()).getNumElements();
+  return llvm::all_of(map->getOperands(), [&](Value operand) {
+    if (!find(operand) || shapeOf(operand) == shapeOf(map->getResult(0)))
+      return true;
+    while (auto view = operand.getDefiningOp<dit::ViewOp>())
+      operand = view.getInput();
+    auto slice = operand.getDefiningOp<dit::SliceOp>();
+    return slice && find(slice.getInput()) && cast<RankedTensorType>(slice.getInput().getType()).getNumElements() == count;
+  });
+}
+
 Verdict RoleMap::visit(Operation *op) {
   if (auto concat = dyn_cast<dit::ConcatOp>(op))
     return visitConcat(concat);
@@ -105,9 +128,12 @@ Verdict RoleMap::visit(Operation *op) {
   } else if (!isa<dit::MapOp, dit::NormOp>(op)) {
     return {Reason::NoSlot, op->getOperand(0)};
   }
+  bool isRestored = isa<dit::MapOp>(op) && restoresColumns(op);
   for (auto [i, size] : llvm::enumerate(shapeOf(op->getResult(0))))
     if (size == 1)
       result[i] = DimRole::Unit;
+    else if (result[i] == DimRole::Unit && isRestored && endsColumns(result, i))
+      result[i] = DimRole::Column;
     else if (result[i] == DimRole::Unit)
       return {Reason::ShapeMismatch, op->getResult(0)};
   known[op->getResult(0)] = result;

@@ -32,6 +32,7 @@ public:
 private:
   Verdict visitView(dit::ViewOp op, const DimRoles &roles);
   Verdict visitConcat(dit::ConcatOp op);
+  bool restoresColumns(mlir::Operation *map);
 
   void addAnchor(mlir::Operation *anchor);
 

@@ -119,6 +119,8 @@ LogicalResult GemmOp::verify() {
     return emitOpError("operands must have one rank, at least 2");
   if (a.getDimSize(rank - 2) != c.getDimSize(rank - 2) || b.getDimSize(rank - 1) != c.getDimSize(rank - 1) || a.getDimSize(rank - 1) != b.getDimSize(rank - 2))
     return emitOpError("shapes do not fit: ") << a << " · " << b << " -> " << c;
+  if (a.getElementType() != c.getElementType() || b.getElementType() != c.getElementType())
+    return emitOpError("operands must have one type: ") << a << " · " << b << " -> " << c;
   if (!blasMatrix(a) || !blasMatrix(b) || !blasMatrix(c))
     return emitOpError("every matrix needs a unit stride");
   return success();

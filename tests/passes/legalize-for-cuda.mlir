@@ -49,3 +49,21 @@ func.func @g(%x: tensor<64x32xbf16>, %y: tensor<32x32xbf16>) -> (tensor<64x64xbf
   }
   return %r#0, %r#1 : tensor<64x64xbf16>, tensor<32x64xbf16>
 }
+
+// The library computes in one type: for a result in f32, which is rounded only after a sum, its operands are widened.
+// CHECK-LABEL: func.func @wide_product
+// CHECK: dit.fusion "rowwise"({{.*}}) : (tensor<8x33x32xbf16>) -> tensor<8x33x32xf32>
+// CHECK: dit.fusion "rowwise"({{.*}}) : (tensor<8x33x32xbf16>) -> tensor<8x33x32xf32>
+// CHECK: dit.matmul {{.*}} : (tensor<8x33x32xf32>, tensor<8x33x32xf32>) -> tensor<8x33x33xf32>
+func.func @wide_product(%x: tensor<8x33x32xbf16>, %y: tensor<8x33x32xbf16>) -> tensor<8x33x33xf32> {
+  %m = dit.matmul %x, %y transpose_rhs : (tensor<8x33x32xbf16>, tensor<8x33x32xbf16>) -> tensor<8x33x33xf32>
+  return %m : tensor<8x33x33xf32>
+}
+
+// CHECK-LABEL: func.func @narrow_result
+// CHECK: %[[M:.*]] = dit.matmul {{.*}} : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xf32>
+// CHECK: dit.fusion "rowwise"(%[[M]]) : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+func.func @narrow_result(%x: tensor<4x32xf32>, %y: tensor<8x32xf32>) -> tensor<4x8xbf16> {
+  %m = dit.matmul %x, %y transpose_rhs : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xbf16>
+  return %m : tensor<4x8xbf16>
+}

@@ -143,3 +143,68 @@ func.func @soft_cap(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6
   %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
   return %o : tensor<6x4x8xf32>
 }
+
+// -----
+
+// Scores times a learned number of each head: the queries take it.
+// CHECK-LABEL: func.func @temperature
+// CHECK: %[[Q:.*]] = dit.map(%arg0, %arg3) : (tensor<2x3x4x8xf32>, tensor<1x3x1x1xf32>)
+// CHECK: dit.attention %[[Q]], %arg1, %arg2 scale 1.000000e+00
+// KEEP-LABEL: func.func @temperature
+// KEEP-NOT: dit.attention
+// KEEP: return
+func.func @temperature(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x6x8xf32>, %v: tensor<2x3x6x8xf32>, %t: tensor<1x3x1x1xf32>) -> tensor<2x3x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<2x3x4x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x4x6xf32>
+  %z = dit.map(%s, %t) : (tensor<2x3x4x6xf32>, tensor<1x3x1x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.mulf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %m = dit.reduce max %z axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<2x3x4x6xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// A factor of each key is none of the queries.
+// CHECK-LABEL: func.func @factor_of_keys
+// CHECK-NOT: dit.attention
+// CHECK: return
+// KEEP-LABEL: func.func @factor_of_keys
+// KEEP: return
+func.func @factor_of_keys(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x6x8xf32>, %v: tensor<2x3x6x8xf32>, %t: tensor<1x1x1x6xf32>) -> tensor<2x3x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<2x3x4x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x4x6xf32>
+  %z = dit.map(%s, %t) : (tensor<2x3x4x6xf32>, tensor<1x1x1x6xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.mulf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %m = dit.reduce max %z axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<2x3x4x6xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x4x8xf32>
+  return %o : tensor<2x3x4x8xf32>
+}

@@ -42,6 +42,21 @@ std::string gelu(const std::string &type) {
                    type, type);
 }
 
+std::string spelledVariance(const std::string &type, const std::string &rowType) {
+  return withTypes(R"(func.func @f(%x: $T) -> $R {
+  %m = dit.reduce mean %x axes [1] : ($T) -> $R
+  %s = dit.map(%x, %m) : ($T, $R) -> $T {
+  ^bb0(%p: f32, %q: f32):
+    %d = arith.subf %p, %q : f32
+    %r = arith.mulf %d, %d : f32
+    dit.yield %r : f32
+  }
+  %v = dit.reduce sum %s axes [1] : ($T) -> $R
+  return %v : $R
+})",
+                   type, rowType);
+}
+
 std::string residualNormModulate(const std::string &type, const std::string &rowType) {
   return withTypes(R"(func.func @f(%x: $T, %gate: $R, %a: $T, %scale: $R, %shift: $R) -> ($T, $T) {
   %y = dit.map(%x, %gate, %a) : ($T, $R, $T) -> $T {

@@ -9,6 +9,8 @@
 namespace ditc::test {
 
 std::string gelu(const std::string &type);
+/// The variance of rows about their mean, both written out: one phase asks for the other.
+std::string spelledVariance(const std::string &type, const std::string &rowType);
 /// y = x + gate * a; y and (LayerNorm(y) * (1 + scale) + shift).
 std::string residualNormModulate(const std::string &type, const std::string &rowType);
 /// RMSNorm of heads of 128, rotary embedding, and heads in front of the tokens; bf16.

@@ -39,6 +39,15 @@ template <typename T> T at(const CudaUnit &unit, size_t offset) {
 
 } // namespace
 
+TEST_F(HopperAttention, FewBlocksOfKeysHaveABufferEach) {
+  auto stages = [&](int64_t keys, int64_t dim) { return attentionTilesFor(problem({.batch = 2, .heads = 16, .queries = 256, .keys = keys, .dim = dim})).stages; };
+  EXPECT_EQ(stages(256, 72), 4);
+  EXPECT_EQ(stages(192, 72), 3);
+  EXPECT_EQ(stages(64, 72), 2);
+  EXPECT_EQ(stages(1024, 72), 2);
+  EXPECT_EQ(stages(256, 256), 3); // what fits
+}
+
 TEST_F(HopperAttention, TilesOfMeasuredShapes) {
   struct Case {
     AttentionShape shape;

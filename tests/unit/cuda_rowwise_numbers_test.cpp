@@ -34,6 +34,11 @@ TEST(RowwiseNumbers, ResidualNormModulate) {
   expectRight(residualNormModulate("2x5x72xf32", "2x1x72xf32"));
 }
 
+TEST(RowwiseNumbers, AStatisticThatNeedsAnother) {
+  for (const char *type : {"40x96xbf16", "40x96xf32", "7x1000xbf16", "3x3000xf16", "5x2056xbf16"})
+    expectRight(spelledVariance(type, std::string(type).substr(0, std::string(type).find('x')) + "x1" + std::string(type).substr(std::string(type).rfind('x'))));
+}
+
 TEST(RowwiseNumbers, NormAndRotaryIntoHeads) {
   for (bool interleaved : {false, true})
     expectRight(normAndRotary("2", "7", "24", interleaved), exact());

@@ -45,9 +45,15 @@ TEST(RowwiseText, ResidualAndNormReadTheirInputsOnce) {
 
 TEST(RowwiseText, MomentsAreJoinedWhereThreadsShareEvenly) {
   EXPECT_THAT(emitRowwiseUnit(norm("layer", "5x8192xf32", "8192xf32")).text, HasSubstr("momentsInBlock<1024, 8>("));
-  EXPECT_THAT(emitRowwiseUnit(norm("layer", "2048x1152xbf16", "1152xbf16")).text, HasSubstr("momentsInWarp<16, 72>("));
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "8192x1152xbf16", "1152xbf16")).text, HasSubstr("momentsInWarp<16, 72>("));
   EXPECT_THAT(emitRowwiseUnit(norm("layer", "8192x2432xbf16", "2432xbf16")).text, AllOf(HasSubstr("combineInBlock<Sum"), Not(HasSubstr("moments"))));
-  EXPECT_THAT(emitRowwiseUnit(norm("rms", "2048x1152xbf16", "")).text, Not(HasSubstr("moments")));
+  EXPECT_THAT(emitRowwiseUnit(norm("rms", "8192x1152xbf16", "")).text, Not(HasSubstr("moments")));
+}
+
+TEST(RowwiseText, RowsOfShortLaunchesHaveAWarpAndSmallBlocks) {
+  auto few = emitRowwiseUnit(norm("layer", "2048x1152xbf16", "1152xbf16")), many = emitRowwiseUnit(norm("layer", "8192x1152xbf16", "1152xbf16"));
+  EXPECT_THAT(few.text, AllOf(HasSubstr("32 threads a row"), HasSubstr("__launch_bounds__(64, 4)")));
+  EXPECT_THAT(many.text, AllOf(HasSubstr("16 threads a row"), HasSubstr("__launch_bounds__(128, ")));
 }
 
 TEST(RowwiseText, LongRowsStayAsTheyLieBetweenTheLoops) {

@@ -145,11 +145,27 @@ def scans_and_orders(x: Tensor, i: Tensor) -> Results:
     )
 
 
+def quantiles(x: Tensor, i: Tensor) -> Results:
+    """Along a dimension and of all elements, between elements and on them; NaN goes through."""
+    broken = torch.where(i[:, :1] > 1, torch.nan, x[0, :, :, 0])
+    return {
+        "quantile": torch.quantile(x, 0.95),
+        "quantile_dim": torch.quantile(x, 0.3, dim=1, keepdim=True),
+        "quantile_lower": torch.quantile(x, 0.4, dim=-1, interpolation="lower"),
+        "quantile_nearest": torch.quantile(x, 0.4, dim=-1, interpolation="nearest"),
+        "quantile_midpoint": torch.quantile(x, 0.4, dim=-1, interpolation="midpoint"),
+        "quantile_list": torch.quantile(x, torch.tensor([0.0, 0.5, 1.0]), dim=2),
+        "quantile_nan": torch.quantile(broken, 0.5, dim=-1),
+        "median": x.median(),
+        "median_int": i.median(),
+    } | pairs("median_dim", x.median(-1))
+
+
 class Reductions(nn.Module):
     """f32 mostly; integers and booleans where they differ."""
 
     def forward(self, x: Tensor, i: Tensor) -> Results:
-        return sums(x) | statistics(x) | extremes(x, i) | scans_and_orders(x, i)
+        return sums(x) | statistics(x) | extremes(x, i) | scans_and_orders(x, i) | quantiles(x, i)
 
 
 def models() -> list[TestModel]:

@@ -94,9 +94,9 @@ class Condition(Block):
         return torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
 
 
-class Spectrum(Block):
+class Factorised(Block):
     def bad(self, x: Tensor) -> Tensor:
-        return torch.fft.rfft(x).abs()
+        return torch.linalg.qr(x)[0]
 
 
 class WritesInput(Block):
@@ -178,7 +178,7 @@ def models() -> list[RefusedModel]:
         RefusedModel("data_size", "a tensor whose size is read out of a tensor", SizeDependsOnData),
         RefusedModel("custom_op", "an operation that is not PyTorch's", Custom),
         RefusedModel("cond", "control flow that depends on data", Condition),
-        RefusedModel("fft", "an operation of PyTorch that ditc does not know", Spectrum),
+        RefusedModel("unknown_op", "an operation of PyTorch that ditc does not know", Factorised),
         RefusedModel("writes_input", "a write into an input", WritesInput),
         RefusedModel("writes_buffer", "a write into a buffer", WritesBuffer),
         RefusedModel("wide_head", "attention with heads that are too wide for a GPU", WideHead),

@@ -166,6 +166,7 @@ Linear Emitter::openColumns(int64_t columns, bool keeps) {
   scope.width = width;
   scope.keeps = keeps && rounds * width <= mostKept();
   scope.loop = loops++;
+  openLoops.push_back(scope.loop);
   auto [entry, isNew] = columnForms.try_emplace({columns, width});
   Linear &chunk = entry->second;
   bool isEven = rounds == 1 || chunks % group == 0;
@@ -199,6 +200,7 @@ static bool mentions(StringRef code, StringRef name) {
 }
 
 void Emitter::closeColumns() {
+  openLoops.pop_back();
   int64_t columns = top().columns, width = top().width, group = part->group;
   int64_t chunks = columns / width, rounds = chunksPerThread(columns, width, group);
   if (rounds == 1 && chunks == group) { // no loop: what is computed goes straight into the phase

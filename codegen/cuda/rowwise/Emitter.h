@@ -56,6 +56,7 @@ struct Kept {
   std::string name;
   std::shared_ptr<bool> needed;
   std::vector<std::string> conditions; ///< under which it was computed
+  unsigned loop;                       ///< number of the loop over columns that fills it
 };
 
 /// A loaded chunk's elements as they lie in memory.
@@ -217,6 +218,7 @@ private:
   std::map<std::pair<int64_t, int64_t>, Linear> columnForms;
   std::map<std::string, HeldElements> heldOf; ///< by the name of a loaded chunk
   unsigned loops = 0;                        ///< over columns, so far
+  mlir::SmallVector<unsigned> openLoops;     ///< whose text is not complete; what they keep comes too late for a phase before them
   std::map<std::string, unsigned> names;
   const Part *part = nullptr;
   Linear thread;          ///< of the group

@@ -109,7 +109,7 @@ void Emitter::keep(Value value, const Index &index, const Pulled &pulled) {
   int64_t rounds = chunksPerThread(scope.columns, scope.width, part->group);
   if (rounds == 1 && scope.columns == scope.width * part->group)
     return; // there is no loop: the value stays in sight
-  Kept entry{value, index, scope.columns, scope.width, false, fresh(pulled.text + "_kept"), std::make_shared<bool>(false), conditionsNow()};
+  Kept entry{value, index, scope.columns, scope.width, false, fresh(pulled.text + "_kept"), std::make_shared<bool>(false), conditionsNow(), scope.loop};
   std::string place = rounds > 1 ? "[k]" : "", type = typeName(elementOf(value), true), source = pulled.text;
   if (auto held = heldOf.find(pulled.text); held != heldOf.end()) {
     entry.isHeld = true;
@@ -143,7 +143,7 @@ std::optional<Pulled> Emitter::findKept(Value value, const Index &index) {
     bool sameLoop = entry.columns == (*loop)->columns && entry.width == (*loop)->width;
     bool holds = llvm::all_of(entry.conditions, [&](const std::string &condition) { return llvm::is_contained(conditions, condition); });
     bool sameTerms = llvm::all_of(llvm::zip(index, entry.index), [](auto pair) { return std::get<0>(pair).terms == std::get<1>(pair).terms; });
-    if (entry.value != value || !sameLoop || !holds || !sameTerms)
+    if (entry.value != value || !sameLoop || !holds || !sameTerms || llvm::is_contained(openLoops, entry.loop))
       continue;
     Linear chunk = columnForms[{entry.columns, entry.width}];
     bool canShift = rounds > 1 && (*loop)->columns / width % part->group == 0;

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HoistSlices: a slice of a rearranged value becomes a rearrangement of a slice. Queries, keys and values that are columns
+// of one product are then told apart at the product, in whatever order a model reshapes, permutes and unbinds them; each
+// becomes a result of the product's kernel with its own epilogue, instead of one result with all three that is read in parts.
+//
+// A slice of columns passes a permute always, and a reshape where it takes a range of the outermost of the dimensions that
+// the columns were split into. Slices of rows stay: what is behind them says how all rows are stored.
+//
+// Before:
+//   func.func @f(%x: tensor<5x16xf32>, %w: tensor<48x16xf32>) -> tensor<1x2x5x8xf32> {
+//     %m = dit.matmul %x, %w transpose_rhs : (tensor<5x16xf32>, tensor<48x16xf32>) -> tensor<5x48xf32>
+//     %v = dit.view %m : tensor<5x48xf32> -> tensor<5x3x2x8xf32>
+//     %p = dit.permute %v [1, 2, 0, 3] : tensor<5x3x2x8xf32> -> tensor<3x2x5x8xf32>
+//     %s = dit.slice %p offsets [1, 0, 0, 0] steps [1, 1, 1, 1] : tensor<3x2x5x8xf32> -> tensor<1x2x5x8xf32>
+//     return %s : tensor<1x2x5x8xf32>
+//   }
+// After:
+//   func.func @f(%x: tensor<5x16xf32>, %w: tensor<48x16xf32>) -> tensor<1x2x5x8xf32> {
+//     %m = dit.matmul %x, %w transpose_rhs : (tensor<5x16xf32>, tensor<48x16xf32>) -> tensor<5x48xf32>
+//     %s = dit.slice %m offsets [0, 16] steps [1, 1] : tensor<5x48xf32> -> tensor<5x16xf32>
+//     %v = dit.view %s : tensor<5x16xf32> -> tensor<5x1x2x8xf32>
+//     %p = dit.permute %v [1, 2, 0, 3] : tensor<5x1x2x8xf32> -> tensor<1x2x5x8xf32>
+//     return %p : tensor<1x2x5x8xf32>
+//   }
+#include "passes/Passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_HOISTSLICES
+#include "passes/Passes.h.inc"
+
+namespace {
+
+ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+/// What a slice takes of each dimension.
+struct Ranges {
+  SmallVector<int64_t> offsets, steps, sizes;
+
+  static Ranges of(dit::SliceOp op) {
+    return {SmallVector<int64_t>(op.getOffsets()), SmallVector<int64_t>(op.getSteps()), SmallVector<int64_t>(op.getType().getShape())};
+  }
+  static Ranges all(ArrayRef<int64_t> shape) { return {SmallVector<int64_t>(shape.size(), 0), SmallVector<int64_t>(shape.size(), 1), SmallVector<int64_t>(shape)}; }
+
+  bool isAll(ArrayRef<int64_t> shape) const { return ArrayRef<int64_t>(sizes) == shape; }
+
+  Value apply(Value input, Location loc, OpBuilder &b) const {
+    auto type = RankedTensorType::get(sizes, cast<RankedTensorType>(input.getType()).getElementType());
+    return isAll(shapeOf(input)) ? input : dit::SliceOp::create(b, loc, type, input, offsets, steps).getResult();
+  }
+};
+
+/// The dimension of the input that is split, with dimension `to` of the result as the outermost one of its parts.
+std::optional<int64_t> splitBy(dit::ViewOp view, int64_t dim) {
+  ArrayRef<int64_t> from = shapeOf(view.getInput()), to = shapeOf(view.getResult());
+  if (llvm::is_contained(from, 0))
+    return std::nullopt;
+  int64_t before = 1, count = 1, behind = 1;
+  for (int64_t size : to.take_front(dim))
+    before *= size;
+  for (int64_t size : to.drop_front(dim + 1))
+    behind *= size;
+  for (auto [i, size] : llvm::enumerate(from)) {
+    if (count == before && size > 1) {
+      int64_t rest = 1; // elements behind the input's dimension
+      for (int64_t inner : from.drop_front(i + 1))
+        rest *= inner;
+      return size % to[dim] == 0 && behind % rest == 0 ? std::optional<int64_t>(i) : std::nullopt;
+    }
+    count *= size;
+  }
+  return std::nullopt;
+}
+
+/// True when dimension `dim` of `value` is made of columns of a product.
+bool isColumn(Value value, int64_t dim) {
+  Operation *def = value.getDefiningOp();
+  if (auto permute = dyn_cast_if_present<dit::PermuteOp>(def))
+    return isColumn(permute.getInput(), permute.getPermutation()[dim]);
+  if (auto view = dyn_cast_if_present<dit::ViewOp>(def)) {
+    std::optional<int64_t> from = splitBy(view, dim);
+    return from && isColumn(view.getInput(), *from);
+  }
+  if (isa_and_present<dit::SliceOp, dit::MapOp>(def)) // a cast, a bias
+    return llvm::any_of(def->getOperands(), [&](Value operand) { return shapeOf(operand).size() == shapeOf(value).size() && shapeOf(operand)[dim] > 1 && isColumn(operand, dim); });
+  return isa_and_present<dit::MatmulOp>(def) && dim + 1 == static_cast<int64_t>(shapeOf(value).size());
+}
+
+/// Moves the part of a slice that cuts columns in front of the view that it reads.
+template <typename View> struct HoistSlice : OpRewritePattern<dit::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::SliceOp op, PatternRewriter &rewriter) const override {
+    auto view = op.getInput().getDefiningOp<View>();
+    if (!view || op.getType().getNumElements() == 0)
+      return failure();
+    Ranges outer = Ranges::of(op), inner = Ranges::all(shapeOf(view.getInput()));
+    SmallVector<int64_t> shape(shapeOf(view.getResult())); // of the rearranged part
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      if (outer.sizes[dim] != shape[dim] && isColumn(view.getResult(), dim) && cut(view, dim, outer, inner)) {
+        shape[dim] = outer.sizes[dim];
+        outer.offsets[dim] = 0, outer.steps[dim] = 1;
+      }
+    if (inner.isAll(shapeOf(view.getInput())))
+      return failure();
+    Value part = inner.apply(view.getInput(), op.getLoc(), rewriter);
+    rewriter.replaceOp(op, outer.apply(rearranged(view, part, shape, rewriter), op.getLoc(), rewriter));
+    return success();
+  }
+
+private:
+  static bool cut(dit::PermuteOp permute, size_t dim, const Ranges &outer, Ranges &inner) {
+    int64_t from = permute.getPermutation()[dim];
+    inner.offsets[from] = outer.offsets[dim], inner.steps[from] = outer.steps[dim], inner.sizes[from] = outer.sizes[dim];
+    return true;
+  }
+
+  static bool cut(dit::ViewOp view, size_t dim, const Ranges &outer, Ranges &inner) {
+    int64_t from = *splitBy(view, dim), behind = shapeOf(view.getInput())[from] / shapeOf(view.getResult())[dim];
+    if (outer.steps[dim] != 1)
+      return false;
+    inner.offsets[from] = outer.offsets[dim] * behind;
+    inner.sizes[from] = outer.sizes[dim] * behind;
+    return true;
+  }
+
+  static Value rearranged(dit::PermuteOp permute, Value part, ArrayRef<int64_t> shape, OpBuilder &b) {
+    return dit::PermuteOp::create(b, permute.getLoc(), permute.getType().clone(shape), part, permute.getPermutation());
+  }
+  static Value rearranged(dit::ViewOp view, Value part, ArrayRef<int64_t> shape, OpBuilder &b) { return dit::ViewOp::create(b, view.getLoc(), view.getType().clone(shape), part); }
+};
+
+class HoistSlices : public impl::HoistSlicesBase<HoistSlices> {
+public:
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>>(&getContext());
+    dit::SliceOp::getCanonicalizationPatterns(patterns, &getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace ditc

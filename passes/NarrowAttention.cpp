@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NarrowAttention: attention on f32 copies of 16-bit queries, keys and values, whose result is made 16 bits again (U-ViT's
+// `qkv.float()`), reads what was copied. Its products of 16-bit numbers are exact in f32 either way, and sums and softmax are
+// in f32 in every attention; no copies are made, and the kernels for 16 bits take it. Not with `--numerics eager`.
+//
+// Before:
+//   func.func @f(%x: tensor<1x2x6x8xbf16>) -> tensor<1x6x2x8xbf16> {
+//     %c = dit.map(%x) : (tensor<1x2x6x8xbf16>) -> tensor<1x2x6x8xf32> {
+//     ^bb0(%a: f32):
+//       dit.yield %a : f32
+//     }
+//     %o = dit.attention %c, %c, %c scale 1.0 : (tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x6x8xf32>
+//     %p = dit.permute %o [0, 2, 1, 3] : tensor<1x2x6x8xf32> -> tensor<1x6x2x8xf32>
+//     %y = dit.map(%p) : (tensor<1x6x2x8xf32>) -> tensor<1x6x2x8xbf16> {
+//     ^bb0(%a: f32):
+//       dit.yield %a : f32
+//     }
+//     return %y : tensor<1x6x2x8xbf16>
+//   }
+// After:
+//   func.func @f(%x: tensor<1x2x6x8xbf16>) -> tensor<1x6x2x8xbf16> {
+//     %o = dit.attention %x, %x, %x scale 1.0 : (tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>) -> tensor<1x2x6x8xbf16>
+//     %p = dit.permute %o [0, 2, 1, 3] : tensor<1x2x6x8xbf16> -> tensor<1x6x2x8xbf16>
+//     return %p : tensor<1x6x2x8xbf16>
+//   }
+#include "passes/Passes.h"
+#include "passes/Terms.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_NARROWATTENTION
+#include "passes/Passes.h.inc"
+
+namespace {
+
+Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+bool isNarrow(Type type) { return type.isBF16() || type.isF16(); }
+
+/// The 16-bit type that `value` is a copy of, behind views; null when it is none.
+Type narrowTypeOf(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (Value source = behindWidening(value); source != value)
+    return isNarrow(elementOf(source)) ? elementOf(source) : Type();
+  return def && dit::isViewOp(def) ? narrowTypeOf(def->getOperand(0)) : Type();
+}
+
+/// A view as it is, of a value of another type.
+Value viewOf(OpBuilder &b, Operation *view, Value input) {
+  IRMapping map;
+  map.map(view->getOperand(0), input);
+  Operation *copy = b.clone(*view, map);
+  copy->getResult(0).setType(cast<RankedTensorType>(view->getResult(0).getType()).clone(elementOf(input)));
+  return copy->getResult(0);
+}
+
+/// What a value is a copy of, through the same views.
+Value narrowed(OpBuilder &b, Value value) {
+  Value source = behindWidening(value);
+  return source != value ? source : viewOf(b, value.getDefiningOp(), narrowed(b, value.getDefiningOp()->getOperand(0)));
+}
+
+bool isCastTo(Operation *op, Type element) {
+  auto map = dyn_cast<dit::MapOp>(op);
+  return map && map.isIdentity() && map.getInputs().size() == 1 && map.getInputs()[0].getType() == map.getType().clone(elementOf(map.getInputs()[0])) && elementOf(map.getResult()) == element;
+}
+
+/// Is all that becomes of `value`, behind views, rounded to `element`?
+bool isRounded(Value value, Type element) {
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) { return isCastTo(user, element) || (dit::isViewOp(user) && isRounded(user->getResult(0), element)); });
+}
+
+/// Puts `narrow` in the place of `value`, up to the casts, which go.
+void replace(OpBuilder &b, Value value, Value narrow) {
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    b.setInsertionPoint(user);
+    if (dit::isViewOp(user))
+      replace(b, user->getResult(0), viewOf(b, user, narrow));
+    else
+      user->getResult(0).replaceAllUsesWith(narrow);
+    user->erase();
+  }
+}
+
+class NarrowAttention : public impl::NarrowAttentionBase<NarrowAttention> {
+public:
+  void runOnOperation() override {
+    for (dit::AttentionOp op : llvm::make_early_inc_range(getOperation().getOps<dit::AttentionOp>())) {
+      Type element = narrowTypeOf(op.getQuery());
+      if (!elementOf(op.getResult()).isF32() || !element || narrowTypeOf(op.getKey()) != element || narrowTypeOf(op.getValue()) != element || !isRounded(op.getResult(), element))
+        continue;
+      OpBuilder b(op);
+      auto narrow = cast<dit::AttentionOp>(b.clone(*op));
+      b.setInsertionPoint(narrow);
+      for (OpOperand *operand : {&narrow.getQueryMutable(), &narrow.getKeyMutable(), &narrow.getValueMutable()})
+        operand->set(narrowed(b, operand->get()));
+      narrow.getResult().setType(op.getType().clone(element));
+      replace(b, op.getResult(), narrow.getResult());
+      op.erase();
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
+      if (op.use_empty() && (isa<dit::MapOp>(op) || dit::isViewOp(&op)))
+        op.erase();
+  }
+};
+
+} // namespace
+} // namespace ditc

@@ -1,0 +1,74 @@
+// RUN: ditc-opt %s --ditc-group-kernels --split-input-file | FileCheck %s
+
+// Queries and keys of one product are normalised behind it. The values, which the attention cuts out itself, become a result
+// of the product too, so that nothing is stored twice.
+// CHECK-LABEL: @packed_heads
+// CHECK: %[[P:.*]]:3 = dit.fusion "gemm"
+// CHECK-SAME: -> (tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>)
+// CHECK: dit.fusion "attention"(%[[P]]#{{[0-2]}}, %[[P]]#{{[0-2]}}, %[[P]]#{{[0-2]}}) : (tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>)
+func.func @packed_heads(%x: tensor<1x24x32xbf16>, %w: tensor<384x32xbf16>) -> tensor<1x2x24x64xbf16> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<1x24x32xbf16>, tensor<384x32xbf16>) -> tensor<1x24x384xbf16>
+  %qs = dit.slice %m offsets [0, 0, 0] steps [1, 1, 1] : tensor<1x24x384xbf16> -> tensor<1x24x128xbf16>
+  %qv = dit.view %qs : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %qp = dit.permute %qv [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %q = dit.norm rms %qp axes 1 eps 1.0e-6 : (tensor<1x2x24x64xbf16>) -> tensor<1x2x24x64xbf16>
+  %ks = dit.slice %m offsets [0, 0, 128] steps [1, 1, 1] : tensor<1x24x384xbf16> -> tensor<1x24x128xbf16>
+  %kv = dit.view %ks : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %kp = dit.permute %kv [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %k = dit.norm rms %kp axes 1 eps 1.0e-6 : (tensor<1x2x24x64xbf16>) -> tensor<1x2x24x64xbf16>
+  %vs = dit.slice %m offsets [0, 0, 256] steps [1, 1, 1] : tensor<1x24x384xbf16> -> tensor<1x24x128xbf16>
+  %vv = dit.view %vs : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %v = dit.permute %vv [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %o = dit.attention %q, %k, %v scale 0.125 : (tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>) -> tensor<1x2x24x64xbf16>
+  return %o : tensor<1x2x24x64xbf16>
+}
+
+// -----
+
+// Nothing is computed with any part: the attention reads all three where they lie.
+// CHECK-LABEL: @packed_plain
+// CHECK: dit.fusion "gemm"
+// CHECK-SAME: -> tensor<1x24x384xbf16>
+// CHECK: dit.fusion "attention"
+func.func @packed_plain(%x: tensor<1x24x32xbf16>, %w: tensor<384x32xbf16>) -> tensor<1x2x24x64xbf16> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<1x24x32xbf16>, tensor<384x32xbf16>) -> tensor<1x24x384xbf16>
+  %qs = dit.slice %m offsets [0, 0, 0] steps [1, 1, 1] : tensor<1x24x384xbf16> -> tensor<1x24x128xbf16>
+  %qv = dit.view %qs : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %q = dit.permute %qv [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %ks = dit.slice %m offsets [0, 0, 128] steps [1, 1, 1] : tensor<1x24x384xbf16> -> tensor<1x24x128xbf16>
+  %kv = dit.view %ks : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %k = dit.permute %kv [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %vs = dit.slice %m offsets [0, 0, 256] steps [1, 1, 1] : tensor<1x24x384xbf16> -> tensor<1x24x128xbf16>
+  %vv = dit.view %vs : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %v = dit.permute %vv [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %o = dit.attention %q, %k, %v scale 0.125 : (tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>) -> tensor<1x2x24x64xbf16>
+  return %o : tensor<1x2x24x64xbf16>
+}
+
+// -----
+
+// RoPE by a table of 2x2 matrices: both elements of a pair are read for each of the two, which are columns of the tile still.
+// CHECK-LABEL: @matrix_rotation
+// CHECK: dit.fusion "gemm"
+// CHECK-SAME: -> tensor<1x2x24x64xbf16>
+// CHECK-NOT: dit.fusion
+// CHECK: return
+func.func @matrix_rotation(%x: tensor<1x24x32xbf16>, %w: tensor<128x32xbf16>, %a: tensor<1x1x24x32x2xf32>, %b: tensor<1x1x24x32x2xf32>) -> tensor<1x2x24x64xbf16> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<1x24x32xbf16>, tensor<128x32xbf16>) -> tensor<1x24x128xbf16>
+  %v = dit.view %m : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %p = dit.permute %v [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %t = dit.view %p : tensor<1x2x24x64xbf16> -> tensor<1x2x24x32x1x2xbf16>
+  %e = dit.slice %t offsets [0, 0, 0, 0, 0, 0] steps [1, 1, 1, 1, 1, 1] : tensor<1x2x24x32x1x2xbf16> -> tensor<1x2x24x32x1x1xbf16>
+  %even = dit.view %e : tensor<1x2x24x32x1x1xbf16> -> tensor<1x2x24x32x1xbf16>
+  %o = dit.slice %t offsets [0, 0, 0, 0, 0, 1] steps [1, 1, 1, 1, 1, 1] : tensor<1x2x24x32x1x2xbf16> -> tensor<1x2x24x32x1x1xbf16>
+  %odd = dit.view %o : tensor<1x2x24x32x1x1xbf16> -> tensor<1x2x24x32x1xbf16>
+  %r = dit.map(%a, %even, %b, %odd) : (tensor<1x1x24x32x2xf32>, tensor<1x2x24x32x1xbf16>, tensor<1x1x24x32x2xf32>, tensor<1x2x24x32x1xbf16>) -> tensor<1x2x24x32x2xbf16> {
+  ^bb0(%p0: f32, %p1: f32, %p2: f32, %p3: f32):
+    %q0 = arith.mulf %p0, %p1 : f32
+    %q1 = arith.mulf %p2, %p3 : f32
+    %q2 = arith.addf %q0, %q1 : f32
+    dit.yield %q2 : f32
+  }
+  %y = dit.view %r : tensor<1x2x24x32x2xbf16> -> tensor<1x2x24x64xbf16>
+  return %y : tensor<1x2x24x64xbf16>
+}
