@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/KernelGrowth.h"
 
+#include <iterator>
 #include <map>
 
 using namespace mlir;
@@ -64,44 +65,34 @@ void KernelGrowth::growReaders(Id id) {
   trimViews(id);
 }
 
-/// A value of which the kernel computes with parts (the queries and keys of one product for Q, K and V) would be stored
-/// whole beside what becomes of them when others read the rest (the values, which an attention cuts out itself). The kernel
-/// stores the rest as parts too, up to what is no view.
+/// Of a value that the kernel itself reads by parts (queries and keys, to normalise them) others read parts as well (values).
+/// Then those are stored, and not the whole beside what was made of it.
 void KernelGrowth::takeParts(Id id) {
-  for (Operation *op : SmallVector<Operation *>(graph.cluster(id).ops))
-    for (Operation *part : partsOutside(op->getResult(0), id)) {
-      while (dit::isViewOp(part) && graph.cluster(id).kernel->acceptsReader(graph.cluster(id), part)) {
-        if (!isTakeable(graph.clusterOf(part)))
-          graph.release(part);
-        graph.merge(id, graph.clusterOf(part));
-        if (!part->hasOneUse() || graph.clusterOf(*part->getUsers().begin()) == ClusterGraph::kNone)
-          break;
-        part = *part->getUsers().begin();
-      }
-    }
-}
-
-/// The slices of `value` that others read; none when the kernel has no use of its own for a slice of it, or would store
-/// all of it anyway.
-SmallVector<Operation *> KernelGrowth::partsOutside(Value value, Id id) const {
-  SmallVector<Operation *> outside;
-  bool isUsedInParts = false;
-  for (Operation *user : value.getUsers()) {
-    if (!isa<dit::SliceOp>(user))
-      return {};
-    bool isInside = graph.clusterOf(user) == id;
-    if (!isInside && (graph.clusterOf(user) == ClusterGraph::kNone || !graph.cluster(id).kernel->acceptsReader(graph.cluster(id), user)))
-      return {};
-    isUsedInParts |= isInside && computesOn(user, id);
-    if (!isInside)
-      outside.push_back(user);
+  for (Value whole : graph.resultsOf(id)) {
+    if (!graph.isReadInside(whole.getDefiningOp(), id))
+      continue;
+    SmallVector<Operation *> parts;
+    llvm::copy_if(whole.getUsers(), std::back_inserter(parts), [&](Operation *user) { return graph.clusterOf(user) != id; });
+    const Cluster &cluster = graph.cluster(id);
+    if (!llvm::all_of(parts, [&](Operation *part) { return isa<dit::SliceOp>(part) && cluster.kernel->acceptsReader(cluster, part); }))
+      continue;
+    for (Operation *part : parts) // with the views that say how it is stored
+      while (take(id, part) && part->hasOneUse() && isa<dit::ViewOp, dit::PermuteOp>(*part->user_begin()))
+        part = *part->user_begin();
   }
-  return isUsedInParts ? outside : SmallVector<Operation *>();
 }
 
-/// True when the kernel computes with what the view `op` shows.
-bool KernelGrowth::computesOn(Operation *op, Id id) const {
-  return llvm::any_of(op->getUsers(), [&](Operation *user) { return graph.clusterOf(user) == id && (!dit::isViewOp(user) || computesOn(user, id)); });
+/// Takes a view of one of the kernel's results from the kernel that reads it so.
+bool KernelGrowth::take(Id id, Operation *view) {
+  const Cluster &cluster = graph.cluster(id);
+  if (graph.clusterOf(view) == ClusterGraph::kNone || !cluster.kernel->acceptsReader(cluster, view))
+    return false;
+  if (!isTakeable(graph.clusterOf(view)))
+    graph.release(view);
+  if (graph.wouldCycleWithReader(id, graph.clusterOf(view)))
+    return false;
+  graph.merge(id, graph.clusterOf(view));
+  return true;
 }
 
 /// A view at the edge of a kernel belongs to it when it says how a result is stored. When its source is

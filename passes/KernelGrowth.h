@@ -25,8 +25,7 @@ public:
 private:
   unsigned otherReaders(mlir::Operation *producer, Id id) const;
   void takeParts(Id id);
-  llvm::SmallVector<mlir::Operation *> partsOutside(mlir::Value value, Id id) const;
-  bool computesOn(mlir::Operation *op, Id id) const;
+  bool take(Id id, mlir::Operation *view);
   void trimViews(Id id);
 
   ClusterGraph &graph;
