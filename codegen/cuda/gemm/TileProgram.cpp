@@ -103,6 +103,11 @@ private:
     return program.head == 0 && endsInHalves && half % 8 == 0 && llvm::hasSingleElement(own) && (*own.begin()).columns == half;
   }
 
+  /// Results are stored in the 16-bit type of all operands: bf16 products made f16 are another kernel's.
+  bool isOfOperandsType(Value value) const {
+    return is16Bit(value) && llvm::all_of(body.getOps<dit::MatmulOp>(), [&](dit::MatmulOp product) { return typeOf(product.getLhs()).getElementType() == typeOf(value).getElementType(); });
+  }
+
   bool isOf(const TileOutput &output, const TileProblem &problem) const {
     Value value = body.getTerminator()->getOperand(output.result);
     return llvm::any_of(problem.weights, [&](const TileWeight &weight) { return dependsOn(value, weight.product); });
@@ -119,7 +124,7 @@ private:
     RoleMap roles(cluster);
     for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
       const DimRoles *found = value.getDefiningOp() ? roles.find(value) : nullptr;
-      if (!found || !is16Bit(value))
+      if (!found || !isOfOperandsType(value))
         return {found ? Reason::TypeUnsupported : Reason::NoSlot, value};
       TileOutput output;
       output.result = i;
