@@ -49,6 +49,12 @@ GemmValue GemmBody::linear(const GemmValue &x, int64_t columns, bool bias) {
   return add(shape, "dit.matmul " + x.name + ", " + operands[1].name + (bias ? " bias " + operands[2].name : "") + " transpose_rhs", operands);
 }
 
+GemmValue GemmBody::cast(const GemmValue &x, const std::string &type) {
+  GemmValue result{"%v" + std::to_string(values++) + "_", x.shape, type};
+  lines += "  " + result.name + " = dit.map(" + x.name + ") : (" + x.type() + ") -> " + result.type() + " {\n  ^bb0(%a: f32):\n    dit.yield %a : f32\n  }\n";
+  return result;
+}
+
 GemmValue GemmBody::map(const std::vector<GemmValue> &operands, const std::string &code) {
   std::string names, parameters;
   std::vector<int64_t> shape = operands[0].shape;

@@ -25,6 +25,7 @@ public:
   GemmValue linear(const GemmValue &x, int64_t columns, bool bias = true);
   /// `code` uses %a, %b, ... for the inputs and yields %z.
   GemmValue map(const std::vector<GemmValue> &inputs, const std::string &code);
+  GemmValue cast(const GemmValue &x, const std::string &type);
   GemmValue norm(const GemmValue &x, const std::string &kind, bool weight);
   GemmValue view(const GemmValue &x, std::vector<int64_t> shape);
   GemmValue permute(const GemmValue &x, std::vector<int64_t> order);

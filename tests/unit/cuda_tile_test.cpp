@@ -142,6 +142,13 @@ TEST_F(TileTest, RefusesTypesAndSizes) {
   EXPECT_EQ(reasonOf(plainGemm("bf16", 1, 64, 64, 64, true)), "accepted");
 }
 
+TEST_F(TileTest, RefusesResultsOfTheOther16BitType) {
+  for (auto [from, to, reason] : {std::tuple("bf16", "f16", "type_unsupported"), std::tuple("f16", "bf16", "type_unsupported"), std::tuple("bf16", "bf16", "accepted")}) {
+    GemmBody body(from);
+    EXPECT_EQ(reasonOf(body, body.cast(body.linear(body.input({20, 64}), 64), to)), reason) << from << " to " << to;
+  }
+}
+
 TEST_F(TileTest, RefusesWhatHasNoElements) {
   EXPECT_EQ(reasonOf(qkvHeads("bf16", 0, 2, 64, true, true)), "no_slot"); // heads of no rows
   GemmBody body("bf16");
