@@ -11,7 +11,7 @@
 //      others read as such (V of a joint QKV layer) are then stored, and not the whole,
 //   4. chains of norms and maps become one pass over the rows,
 //   5. kernels of two streams with the same code (image and text tokens) become one launch, unless one of them is the same
-//      in every step,
+//      in every step; so do products of few rows that are independent, whatever their shapes,
 //   6. a concat whose parts are kernels' results is a matter of where they are written.
 //
 // Every refusal is a remark with its reason and operand.

@@ -162,13 +162,20 @@ private:
       auto type = factor ? tensorType(factor) : RankedTensorType();
       if (!type || !scores || result.factor || !isa<FloatType>(type.getElementType()) || llvm::any_of(type.getShape().take_back(2), [](int64_t size) { return size != 1; }))
         continue;
-      SpelledSoftmax saved = result;
-      result.factor = factor;
-      result.factorLevel = SmallVector<int64_t>(tensorType(scores).getShape());
-      if (readLogits(product.operand(1 - i)))
+      if (readBeside(&SpelledSoftmax::factor, &SpelledSoftmax::factorLevel, factor, scores, product.operand(1 - i)))
         return true;
-      result = saved;
     }
+    return false;
+  }
+
+  /// Takes a tensor that meets the scores where they are `scores`, and reads on; what was known stays when that fails.
+  bool readBeside(Value SpelledSoftmax::*tensor, SmallVector<int64_t> SpelledSoftmax::*level, Value value, Value scores, const Term &rest) {
+    SpelledSoftmax saved = result;
+    result.*tensor = value;
+    result.*level = SmallVector<int64_t>(tensorType(scores).getShape());
+    if (readLogits(rest))
+      return true;
+    result = saved;
     return false;
   }
 
@@ -186,14 +193,8 @@ private:
   bool readSum(const Term &sum) {
     for (unsigned i : {0u, 1u}) {
       Value mask = sum.operand(i).tensor(), scores = levelOf(sum);
-      SpelledSoftmax saved = result;
-      if (mask && scores) {
-        result.mask = mask;
-        result.maskLevel = SmallVector<int64_t>(tensorType(scores).getShape());
-        if (readLogits(sum.operand(1 - i)))
-          return true;
-      }
-      result = saved;
+      if (mask && scores && readBeside(&SpelledSoftmax::mask, &SpelledSoftmax::maskLevel, mask, scores, sum.operand(1 - i)))
+        return true;
     }
     return false;
   }

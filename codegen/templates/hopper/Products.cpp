@@ -194,7 +194,7 @@ public:
     return {};
   }
 
-  /// Weights of one input side by side, or as many products of one shape, each with its own input.
+  /// Weights of one input side by side, or products with inputs of their own: as many as a launch has parameters for.
   Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
     auto first = cast<dit::MatmulOp>(a.anchors.front()), second = cast<dit::MatmulOp>(b.anchors.front());
     if (tensorType(first.getLhs()).getElementType() != tensorType(second.getLhs()).getElementType())
