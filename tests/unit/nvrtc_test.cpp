@@ -36,7 +36,7 @@ std::string gemmUnit(const std::string &tile, const std::string &element, const 
          "using namespace ditc;\n"
          "struct Config {\n"
          "  using Element = " + element + ";\n  static constexpr int " + tile + ";\n"
-         "  static constexpr int CLUSTER_N = 1, GROUP = 8;\n"
+         "  static constexpr int CLUSTER_N = 1, GROUP = 8, OUTPUTS = 4, HEAD = -1;\n"
          "  static constexpr bool EVEN = false, GATED = " + std::string(epilogue.starts_with("SwiGlu") ? "true" : "false") + ", EARLY = true;\n"
          "};\n"
          "using Epilogue = " + epilogue + ";\n"

@@ -139,6 +139,25 @@ SmallVector<int64_t> GemmKernel::outputBegins() const {
   return begins;
 }
 
+size_t GemmKernel::outputCount() const {
+  size_t count = 0;
+  for (const TileProblem &problem : program.problems)
+    count = std::max(count, problem.outputs.size());
+  return count;
+}
+
+int64_t GemmKernel::headOfOutputs() const {
+  std::optional<int64_t> head;
+  for (const ProblemArguments &arguments : problems)
+    for (const TileOutput &output : arguments.problem.outputs) {
+      int64_t columns = output.columnDims.size() == 2 ? arguments.headColumns(output) : 0;
+      if (head.value_or(columns) != columns)
+        return -1;
+      head = columns;
+    }
+  return head.value_or(0);
+}
+
 cuda::KernelParameter GemmKernel::epilogueParameter() const {
   cuda::KernelParameter members;
   for (const EpilogueText &epilogue : epilogues) {

@@ -90,6 +90,10 @@ struct GemmKernel {
   bool isEven(int chunk) const { return problems.front().columns() % (epilogue().columns ? epilogue().columns : chunk) == 0; }
   /// Columns where outputs begin, which no store crosses.
   mlir::SmallVector<int64_t> outputBegins() const;
+  /// The most outputs that a product has.
+  size_t outputCount() const;
+  /// Columns of a head in every output: 0 where none has heads, -1 where outputs differ.
+  int64_t headOfOutputs() const;
   /// Columns of weights that lie side by side: a tile's width divides them.
   mlir::SmallVector<int64_t> weightColumns() const;
   /// The members of the epilogues, as the template's Epilogues lies in memory.

@@ -19,10 +19,24 @@ namespace {
 
 using cuda::TensorMapPatch;
 
+/// gemm_sm90::Divisor; a product without rows or columns has no tile to divide by.
+struct Divisor {
+  int32_t value;
+  uint32_t multiplier;
+  int32_t shift;
+
+  static Divisor of(int64_t value) {
+    value = std::max<int64_t>(value, 1);
+    unsigned shift = 31 + llvm::Log2_64_Ceil(value);
+    return {static_cast<int32_t>(value), static_cast<uint32_t>(llvm::divideCeil(uint64_t(1) << shift, value)), static_cast<int32_t>(shift)};
+  }
+};
+
 /// gemm_sm90::Problem as it lies in memory.
 struct alignas(64) Problem {
   uint8_t a[2][128], b[4][128], out[4][128], residual[128];
-  int32_t rows, batches, columns, k[2], headColumns[4], outEnd[4], bEnd[4];
+  int32_t rows, batches, columns, k[2], headColumns[4], outEnd[4], bEnd[4], tiles;
+  Divisor down, perGroup, lastGroup;
 };
 
 DType dtypeOf(MemRefType type) { return type.getElementType().isBF16() ? DType::bf16 : DType::f16; }
@@ -38,6 +52,7 @@ public:
   LogicalResult pack(Problem &p, size_t offset, std::vector<cuda::ParameterPatch> &patches) {
     const TileProblem &problem = arguments.problem;
     p.rows = arguments.split.rows, p.batches = arguments.split.batches, p.columns = arguments.columns();
+    setOrder(p);
     for (int i = 0; i < 2; ++i) {
       unsigned argument = problem.a[std::min<size_t>(i, problem.a.size() - 1)];
       p.k[i] = i < static_cast<int>(problem.k.size()) ? problem.k[i] : 0;
@@ -61,6 +76,14 @@ public:
   }
 
 private:
+  /// How Schedule finds a tile.
+  void setOrder(Problem &p) const {
+    int64_t down = llvm::divideCeil(p.rows, tiles.m * tiles.clusterM), rows = down * p.batches;
+    int64_t across = llvm::divideCeil(p.columns, tiles.n / (arguments.isGated() ? 2 : 1) * tiles.clusterN);
+    p.tiles = rows * across;
+    p.down = Divisor::of(down), p.perGroup = Divisor::of(tiles.group * across), p.lastGroup = Divisor::of(rows % tiles.group);
+  }
+
   static LogicalResult add(std::vector<cuda::ParameterPatch> &patches, size_t offset, std::optional<TensorMapPatch> map) {
     if (!map)
       return failure();
@@ -151,6 +174,7 @@ struct Config {{
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, STAGES = {}, CONSUMERS = {};
   static constexpr int CLUSTER_M = {}, CLUSTER_N = {}, SPLIT = {}, GROUP = {};
   static constexpr int BOX = {}, BOXES = {}, CHUNK = BOX;
+  static constexpr int OUTPUTS = {}, HEAD = {};
   static constexpr bool PINGPONG = {}, EVEN = {}, GATED = {}, EARLY = {};
 }};
 
@@ -162,7 +186,7 @@ extern "C" __global__ void __launch_bounds__({}, 1)
 }}
 )",
                      writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6),
-                     tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, flag(tiles.pingpong),
+                     tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, gemm.outputCount(), gemm.headOfOutputs(), flag(tiles.pingpong),
                      flag(gemm.isEven(tiles.box)), flag(gemm.program.gated), flag(fetchesEarly(kernel, gemm)), epilogue.functions,
                      epilogue.type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }

@@ -100,7 +100,13 @@ __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared)
   Cursor<L::STAGES> k, v;
   u32 qParity = 1;
   WorkItem item;
-  for (int step = 0; workItem<L>(p, mask, step, item); ++step) {
+  bool more = false;
+  if constexpr (Mask::EVEN)  // what it works on does not depend on memory
+    more = workItem<L>(p, mask, 0, item);
+  waitForPreviousKernel();
+  if constexpr (!Mask::EVEN)
+    more = workItem<L>(p, mask, 0, item);
+  for (int step = 1; more; more = workItem<L>(p, mask, step++, item)) {
     WorkTile tile = item.tile;
     BlockRange range = item.range;
     if (range.first >= range.last)
@@ -152,19 +158,19 @@ template <class Config, class Mask, class Epilogue>
 __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue) {
   using L = Layout<Config>;
   Shared<L> shared = setup<L>(p);
-  waitForPreviousKernel();
   // Read from one lane, so that the compiler knows it to be the same in the warp and keeps addresses in uniform registers.
-  int warpgroup = __shfl_sync(0xffffffff, int(threadIdx.x) / 128, 0) - 1;
+  int warpgroup = uniform(threadIdx.x / 128) - 1;
   if (warpgroup < 0) {
     if constexpr (L::CONSUMERS > 1)
       shrinkRegisters<L::PRODUCER_REGISTERS>();
-    if (threadIdx.x == 0)
+    if (uniform(threadIdx.x / 32) == 0 && isElected())
       load<L>(p, mask, shared);
     return;
   }
 
   if constexpr (L::CONSUMERS > 1)
     growRegisters<L::CONSUMER_REGISTERS>();
+  waitForPreviousKernel();
   Consumer<L, Mask> consumer{p, mask, shared, warpgroup};
   if (L::ORDERED && L::CONSUMERS > 1 && warpgroup == L::CONSUMERS - 1)
     consumer.passTurn();

@@ -29,7 +29,7 @@ __device__ void exchange(const Staging<L> &staging, int share, Accumulators<L> &
   int first = Chunk::first(share, staging.warp);
   if (staging.lane == 0)
     barrierExpect(arrived, (Chunk::COUNT - first + L::SPLIT - 1) / L::SPLIT * (L::SPLIT - 1) * BYTES);
-  clusterSync();  // every stage has been read
+  clusterMeet();  // every stage has been read
 #pragma unroll
   for (int chunk = 0; chunk < Chunk::COUNT; ++chunk) {
     int to = Chunk::finisher(chunk, staging.warp);

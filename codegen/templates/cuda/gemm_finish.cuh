@@ -61,7 +61,7 @@ struct Residual {
   const Tile &tile;
   int firstRow, firstChunk;
 
-  /// Lane 0 asks for box `index`.
+  /// One lane asks for box `index`.
   __device__ void fetch(const Staging<L> &staging, int index) const {
     u32 barrier = staging.shared.residual(staging.warp, index % L::BOXES);
     int chunk = firstChunk + L::SPLIT * index;
@@ -73,7 +73,7 @@ struct Residual {
   }
 
   __device__ void begin(const Staging<L> &staging) const {
-    if (staging.lane == 0) {
+    if (isElected()) {
       storeWaitRead<0>();  // the previous tile has left the boxes
 #pragma unroll
       for (int i = 0; i < min(L::BOXES, Chunk::MOST); ++i)
@@ -93,7 +93,7 @@ struct Residual {
   __device__ void refill(const Staging<L> &staging, int index) const {
     constexpr int BEHIND = L::BOXES > 1 ? 1 : 0;
     int next = index - BEHIND + L::BOXES;
-    if (next >= L::BOXES && next < Chunk::MOST && staging.lane == 0) {
+    if (next >= L::BOXES && next < Chunk::MOST && isElected()) {
       storeWaitRead<BEHIND>();
       fetch(staging, next);
     }
@@ -120,14 +120,14 @@ template <class L>
 __device__ void send(const Staging<L> &staging, const Problem &p, const Tile &tile, int box, int row, int column) {
   asyncProxyFence();
   __syncwarp();
-  if (staging.lane == 0) {
+  if (isElected()) {
     int part = 0, inPart = column;
 #pragma unroll
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < L::OUTPUTS - 1; ++i)
       if (column >= p.outEnd[i])
         part = i + 1, inPart = column - p.outEnd[i];
-    storeBox(p.out[part], staging.box(box), inPart % p.headColumns[part], row, inPart / p.headColumns[part],
-             tile.batch);
+    int columns = L::HEAD < 0 ? p.headColumns[part] : L::HEAD, head = L::HEAD == 0 ? 0 : inPart / columns;
+    storeBox(p.out[part], staging.box(box), inPart - head * columns, row, head, tile.batch);
     storeCommit();
   }
 }
@@ -143,7 +143,7 @@ __device__ void finishChunk(Staging<L> &staging, const Problem &p, const Epilogu
     epilogue(x, at);
 #pragma unroll
   for (int part = 0; part < Epilogue::COLUMNS / L::BOX; ++part) {
-    if (staging.lane == 0)
+    if (isElected())
       storeWaitRead<L::BOXES - 1>();  // the store that used this box last has read it
     __syncwarp();
 #pragma unroll
@@ -204,7 +204,7 @@ __device__ void finish(Staging<L> &staging, const Problem &p, const Epilogues<Ep
         residual.wait(staging, index);
         if (inside)
           finishBox(staging, p, epilogue, tile, index % L::BOXES, row, column, x, at);
-        else if (staging.lane == 0)
+        else if (isElected())
           storeCommit();  // an empty group, so that groups count boxes
         residual.refill(staging, index);
       } else if (inside) {

@@ -10,6 +10,14 @@ namespace ditc::gemm_sm90 {
 
 constexpr int BLOCK_K = 64;  // 128 bytes: one row of the swizzle pattern
 
+/// Division of 0 … 2³¹-1 by a number that the host knows: ⌈2^shift / value⌉ · x / 2^shift, shift = 31 + ⌈log₂ value⌉.
+struct Divisor {
+  int value;
+  u32 multiplier;
+  int shift;
+  __device__ int quotient(int x) const { return static_cast<int>(static_cast<u64>(x) * multiplier >> shift); }
+};
+
 /// One product. Rows are counted per batch; a tile does not span batches.
 struct Problem {
   TensorMap a[2], b[4];      // (k, row, batch), (k, column, 0); GATED: b[0] gives the gate, b[1] what it is multiplied with
@@ -17,9 +25,13 @@ struct Problem {
   TensorMap residual;        // like out
   int rows, batches, columns;  // GATED: columns of the output
   int k[2];                  // values of k in a[0] and a[1]
-  int headColumns[4];        // columns of a head in out's maps; all of them if there are no heads
+  int headColumns[4];        // columns of a head in out's maps, read where HEAD is -1
   int outEnd[4];             // output columns before outEnd[i] go to out[i], counted from outEnd[i - 1]
   int bEnd[4];               // columns before bEnd[i] are products with b[i]; multiples of BLOCK_N · CLUSTER_N
+  int tiles;                 // cluster tiles
+  Divisor down;              // of them, those of a batch above each other
+  Divisor perGroup;          // GROUP of these times those beside each other
+  Divisor lastGroup;         // how many above each other the last group has
 };
 
 template <int PROBLEMS>
@@ -128,35 +140,28 @@ struct Schedule {
   /// This block among those that share a tile: which part of k, which chunks to finish.
   __device__ static int share() { return SHARES ? rank() : 0; }
 
-  __device__ static int downPerBatch(const Problem &p) { return ceilDiv(p.rows, L::BLOCK_M * L::CLUSTER_M); }
-  __device__ static int across(const Problem &p) { return ceilDiv(p.columns, L::WIDTH * L::CLUSTER_N); }
-
   /// True when there is a tile `index`. Counted each time, which `first` makes sure of: the count is not worth a register.
   __device__ bool has(int index) const {
     int count = 0, first = 0;
     asm volatile("" : "+r"(first));
 #pragma unroll
-    for (int i = 0; i < PROBLEMS; ++i) {
-      const Problem &p = params.problem[first + i];
-      count += downPerBatch(p) * p.batches * across(p);
-    }
+    for (int i = 0; i < PROBLEMS; ++i)
+      count += params.problem[first + i].tiles;
     return index < count;
   }
 
   __device__ Tile tile(int index) const {
     int which = 0;
-    if constexpr (PROBLEMS == 2) {
-      const Problem &first = params.problem[0];
-      int count = downPerBatch(first) * first.batches * across(first);
-      if (index >= count)
-        which = 1, index -= count;
-    }
+    if constexpr (PROBLEMS == 2)
+      if (index >= params.problem[0].tiles)
+        which = 1, index -= params.problem[0].tiles;
     const Problem &p = params.problem[which];
-    int down = downPerBatch(p), rows = down * p.batches, perGroup = L::GROUP * across(p);
-    int group = index / perGroup, inGroup = index % perGroup;
-    int height = min(L::GROUP, rows - group * L::GROUP);
-    int row = group * L::GROUP + inGroup % height, column = inGroup / height;
-    return {which, row / down, (row % down * L::CLUSTER_M + clusterRow()) * L::BLOCK_M,
+    int group = p.perGroup.quotient(index), inGroup = index - group * p.perGroup.value;
+    bool isLast = (group + 1) * L::GROUP > p.down.value * p.batches;
+    int column = isLast ? p.lastGroup.quotient(inGroup) : inGroup / L::GROUP;
+    int row = group * L::GROUP + inGroup - column * (isLast ? p.lastGroup.value : L::GROUP);
+    int batch = p.down.quotient(row), inBatch = row - batch * p.down.value;
+    return {which, batch, (inBatch * L::CLUSTER_M + clusterRow()) * L::BLOCK_M,
             (column * L::CLUSTER_N + clusterColumn()) * L::WIDTH};
   }
 

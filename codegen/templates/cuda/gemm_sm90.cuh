@@ -33,6 +33,8 @@
 //                                              many as a warp's share of the tile has
 //   EARLY       bool                           B is the same in every step: it is fetched before the kernel before has ended
 //   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
+//   OUTPUTS     1 … 4                          of one product, side by side
+//   HEAD        -1, 0, 1 …                     columns of a head in every output; 0 without heads, -1: headColumns has it
 //   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,
 //                                              the other half U's at the same places; b[0] is G, b[1] U; not with SPLIT
 //
@@ -85,16 +87,24 @@ template <class L, int PROBLEMS>
 struct TileCopies {
   static constexpr int A_SLICE = L::BLOCK_M / L::CLUSTER_N, B_SLICE = L::BLOCK_N / L::CLUSTER_M;
   const Shared<L> &shared;
-  const Problem &p;
+  const Schedule<L, PROBLEMS> &schedule;
+  int clusterRow, clusterColumn;
+  const Problem *p;
   Tile tile;
   const TensorMap *weight;
-  int clusterRow, clusterColumn, firstSteps, begin, end;
+  int firstSteps, begin, end;
 
-  __device__ TileCopies(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule, const Tile &which)
-      : shared(shared), p(schedule.params.problem[which.problem]), tile(which), clusterRow(schedule.clusterRow()),
-        clusterColumn(schedule.clusterColumn()), firstSteps(ceilDiv(p.k[0], BLOCK_K)),
-        begin(schedule.firstStep(tile.problem)), end(begin + schedule.steps(tile.problem)) {
-    weight = L::GATED ? &p.b[clusterRow] : weightOf(p, tile.column);
+  __device__ TileCopies(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule, int index)
+      : shared(shared), schedule(schedule), clusterRow(schedule.clusterRow()), clusterColumn(schedule.clusterColumn()) {
+    moveTo(index);
+  }
+
+  __device__ void moveTo(int index) {
+    tile = schedule.tile(index);
+    p = &schedule.params.problem[tile.problem];
+    firstSteps = ceilDiv(p->k[0], BLOCK_K);
+    begin = schedule.firstStep(tile.problem), end = begin + schedule.steps(tile.problem);
+    weight = L::GATED ? &p->b[clusterRow] : weightOf(*p, tile.column);
     tile.row += clusterColumn * A_SLICE;
     tile.column += L::GATED ? 0 : clusterRow * B_SLICE;
   }
@@ -105,40 +115,38 @@ struct TileCopies {
     int k = (second ? step - firstSteps : step) * BLOCK_K;
     u32 full = shared.full(stage), a = shared.a(stage) + clusterColumn * A_SLICE * 128;
     if constexpr (L::CLUSTER_N == 2)
-      copyBoxMulticast(a, p.a[second], full, 3, k, tile.row, tile.batch);
+      copyBoxMulticast(a, p->a[second], full, 3, k, tile.row, tile.batch);
     else
-      copyBox(a, p.a[second], full, k, tile.row, tile.batch);
+      copyBox(a, p->a[second], full, k, tile.row, tile.batch);
   }
 
   __device__ void copyB(int stage, int step) const {
-    int k = step >= firstSteps ? p.k[0] + (step - firstSteps) * BLOCK_K : step * BLOCK_K;
+    int k = step >= firstSteps ? p->k[0] + (step - firstSteps) * BLOCK_K : step * BLOCK_K;
     u32 full = shared.full(stage), b = shared.b(stage) + clusterRow * B_SLICE * 128;
     if constexpr (L::CLUSTER_M == 2)
       copyBoxMulticast(b, *weight, full, 3, k, tile.column, 0);
     else
       copyBox(b, *weight, full, k, tile.column, 0);
     if constexpr (L::GATED && L::CLUSTER_M == 1)
-      copyBox(b + L::WIDTH * 128, p.b[1], full, k, tile.column, 0);
+      copyBox(b + L::WIDTH * 128, p->b[1], full, k, tile.column, 0);
   }
 };
 
-/// The producer: one thread keeps the ring of stages full. With EARLY it fetches weights into the empty ring while the
-/// kernel before still runs.
+/// The producer: one thread keeps the ring of stages full. While the kernel before still runs it finds its first tile,
+/// and with EARLY fetches weights into the empty ring.
 template <class L, int PROBLEMS>
 __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &schedule) {
   Cursor<L::STAGES> cursor;
-  int first = blockIdx.x / L::CLUSTER, early = 0;
-  if constexpr (L::EARLY)
-    if (schedule.has(first)) {
-      TileCopies<L, PROBLEMS> copies(shared, schedule, schedule.tile(first));
-      for (; early < min(L::STAGES, copies.end - copies.begin); ++early) {
-        barrierExpect(shared.full(early), L::A_BYTES + L::B_BYTES);
-        copies.copyB(early, copies.begin + early);
-      }
+  int index = blockIdx.x / L::CLUSTER, early = 0;
+  bool more = schedule.has(index);
+  TileCopies<L, PROBLEMS> copies(shared, schedule, index);
+  if (L::EARLY && more)
+    for (; early < min(L::STAGES, copies.end - copies.begin); ++early) {
+      barrierExpect(shared.full(early), L::A_BYTES + L::B_BYTES);
+      copies.copyB(early, copies.begin + early);
     }
   waitForPreviousKernel();
-  for (int index = first; schedule.has(index); index += gridDim.x / L::CLUSTER) {
-    TileCopies<L, PROBLEMS> copies(shared, schedule, schedule.tile(index));
+  while (more) {
     for (int step = copies.begin; step < copies.end; ++step, cursor.advance()) {
       if (L::EARLY && early > 0) {
         --early;  // B is on its way
@@ -149,6 +157,10 @@ __device__ void load(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sched
       }
       copies.copyA(cursor.stage, step);
     }
+    index += gridDim.x / L::CLUSTER;
+    more = schedule.has(index);
+    if (more)
+      copies.moveTo(index);
   }
   allowNextKernel();  // not before: blocks that only wait would hold multiprocessors, which measured 5 % slower
 }
@@ -218,7 +230,7 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
     for (const Problem &p : params.problem)
       for (const TensorMap *map : {&p.a[0], &p.b[0], &p.out[0]})
         prefetchTensorMap(*map);
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0) {  // a lane for each barrier measured 1 us slower
     for (int stage = 0; stage < L::STAGES; ++stage) {
       barrierInit(shared.full(stage), 1);
       barrierInit(shared.empty(stage), 4 * L::SHARERS * L::SHARING);  // one arrival per warp that reads
@@ -230,8 +242,8 @@ __device__ Shared<L> setup(const Params<PROBLEMS> &params) {
         barrierInit(shared.partials(warp), 1);
     barrierInitFence();
   }
-  if constexpr (L::CLUSTER > 1)
-    clusterSync();
+  if constexpr (L::SHARING > 1)
+    clusterMeet();
   else
     __syncthreads();
   return shared;
@@ -243,7 +255,7 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
                         const Epilogues<Epilogue, PROBLEMS> &epilogues, int consumer) {
   Accumulators<L> acc;
   Cursor<L::STAGES> cursor;
-  int warp = threadIdx.x / 32 % 4;
+  int warp = uniform(threadIdx.x / 32 % 4);
   Staging<L> staging{shared, 4 * consumer + warp, static_cast<int>(threadIdx.x % 32)};
   int rowInTile = (L::PINGPONG ? 0 : consumer * 64 * L::BANDS) + 16 * warp;
   if (L::PINGPONG && consumer == 1)
@@ -266,7 +278,7 @@ __device__ void consume(const Shared<L> &shared, const Schedule<L, PROBLEMS> &sc
       exchange<L, Epilogue>(staging, schedule.share(), acc);
     finish(staging, p, epilogues, tile, tile.row + rowInTile, first, acc);
   }
-  if (staging.lane == 0)
+  if (isElected())
     storeWaitRead<0>();  // shared memory has to live until it has been read
 }
 
@@ -278,20 +290,21 @@ __device__ void run(const Params<PROBLEMS> &params, const Epilogues<Epilogue, PR
   Shared<L> shared = setup<L>(params);
   Schedule<L, PROBLEMS> schedule{params};
 
-  int warpgroup = threadIdx.x / 128;
+  int warpgroup = uniform(threadIdx.x / 128);
   if (warpgroup == 0) {
     shrinkRegisters<L::producerRegisters(PROBLEMS)>();
-    if (threadIdx.x == 0)
+    if (uniform(threadIdx.x / 32) == 0 && isElected())
       load(shared, schedule);
     if constexpr (L::SPLIT > 1)
-      clusterSync();  // with the consumers' exchange
+      clusterMeet();  // with the consumers' exchange
   } else {
     growRegisters<L::consumerRegisters(PROBLEMS)>();
     waitForPreviousKernel();
     consume(shared, schedule, epilogues, warpgroup - 1);
   }
-  // A block may not end while others of its cluster still copy into it or arrive at its barriers.
-  if constexpr (L::CLUSTER > 1)
+  // A block may not end while others of its cluster still copy into it or arrive at its barriers. With SPLIT it has waited
+  // for all that they send.
+  if constexpr (L::SHARING > 1)
     clusterSync();
 }
 

@@ -70,7 +70,7 @@ struct Config {{
   using Element = ::Element;
   static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
   static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, SPLIT = {self.split}, GROUP = {self.group};
-  static constexpr int BOX = {self.box}, BOXES = {self.boxes};
+  static constexpr int BOX = {self.box}, BOXES = {self.boxes}, OUTPUTS = 2, HEAD = -1;
   static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]}, GATED = {flag[self.gated]};
   static constexpr bool EARLY = {flag[self.early]};
 }};
@@ -110,6 +110,13 @@ def gate_residual(bias=None, gate=None, batch_stride=0, row_stride=0):
 def head_norm_rope(bias, query_scale, key_scale, rotations, columns_per_part, epsilon):
     return struct.pack("<QQQQif", pointer(bias), pointer(query_scale), pointer(key_scale), pointer(rotations),
                        columns_per_part, epsilon)
+
+
+def divisor(value):
+    """gemm_sm90::Divisor."""
+    value = max(value, 1)
+    shift = 31 + (value - 1).bit_length()
+    return struct.pack("<iIi", value, -(-(1 << shift) // value), shift)
 
 
 def by_columns(first, second, split):
@@ -159,12 +166,17 @@ class Problem:
         numbers = struct.pack("<17i", rows, batches, self.b.shape[0] // (2 if variant.gated else 1), self.a[0].shape[2],
                               self.a[1].shape[2] if len(self.a) == 2 else 0, head_columns[0],
                               head_columns[-1], head_columns[-1], head_columns[-1], self.out_split, never, never, never, never, never, never, never)
-        return (maps + numbers).ljust(24 * 64, b"\0")
+        down, across = self.grid(variant)
+        order = struct.pack("<i", self.tiles(variant)) + divisor(down) + divisor(variant.group * across) + divisor(down * batches % variant.group)
+        return (maps + numbers + order).ljust(24 * 64, b"\0")
+
+    def grid(self, variant):
+        """Cluster tiles above each other in a batch, and beside each other."""
+        return -(-self.a[0].shape[1] // (variant.m * variant.cluster_m)), -(-self.b.shape[0] // (variant.n * variant.cluster_n))
 
     def tiles(self, variant):
-        batches, rows, _ = self.a[0].shape
-        return (-(-rows // (variant.m * variant.cluster_m)) * batches
-                * -(-self.b.shape[0] // (variant.n * variant.cluster_n)))
+        down, across = self.grid(variant)
+        return down * self.a[0].shape[0] * across
 
 
 def launcher(kernel, variant, problems, dependent=False):

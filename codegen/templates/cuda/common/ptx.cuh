@@ -83,6 +83,17 @@ __device__ inline void namedArrive(int name, int threads) {
 /// Ordinary accesses to shared memory before this are ordered before those of the copy engine after it.
 __device__ inline void asyncProxyFence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+/// True in one thread, always the same, of a warp whose threads are all here. Unlike after a comparison of lanes, the
+/// assembler knows that it is one: operands of the copy engine need no loop over the threads that might differ in them.
+__device__ inline bool isElected() {
+  u32 elected;
+  asm volatile("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }" : "=r"(elected));
+  return elected;
+}
+
+/// What all threads of a warp have in common, so that the assembler knows it, too, and keeps it in a uniform register.
+__device__ inline int uniform(int x) { return __shfl_sync(0xffffffff, x, 0); }
+
 __device__ inline u32 clusterRank() {
   u32 rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -111,7 +122,12 @@ __device__ inline void addShared(u32 address, float *x) {
   x[0] += a, x[1] += b, x[2] += c, x[3] += d;
 }
 
-/// All threads of all blocks of the cluster meet here.
+/// All threads of all blocks of the cluster meet here. Says nothing about what they wrote, which would cost a fence of the
+/// whole GPU; barriers that were initialised before barrierInitFence() can be used.
+__device__ inline void clusterMeet() {
+  asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
+}
+/// The same, and what each has done to the shared memory of others is done.
 __device__ inline void clusterSync() {
   asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
 }
