@@ -64,15 +64,17 @@ class Parameter(Tensor):
 
 
 class Torch(types.ModuleType):
-    """The module. ``stream`` is the address of the current stream, ``entered`` those that were made current."""
+    """The module. ``stream`` is the address of the current stream, ``entered`` those that were made current; ``made``
+    counts new tensors, which lie in another pool while it ``captures``."""
 
     strided, float32, int64 = "strided", "float32", "int64"
     Tensor, nn = Tensor, types.SimpleNamespace(Parameter=Parameter)
 
     def __init__(self):
         super().__init__("torch")
-        self.stream, self.entered = 0, []
-        self._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: self.stream)
+        self.stream, self.entered, self.made, self.captures, self.infers = 0, [], 0, False, False
+        self._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: self.stream, _cuda_isCurrentStreamCapturing=lambda: self.captures)
+        self.is_inference_mode_enabled = lambda: self.infers
         self.cuda = types.SimpleNamespace(current_stream=lambda index: types.SimpleNamespace(cuda_stream=self.stream), stream=self._Scope,
                                           ExternalStream=lambda address, device: (self, address), synchronize=lambda device: None)
 
@@ -87,9 +89,9 @@ class Torch(types.ModuleType):
         def __exit__(self, *reason):
             self.module.stream = self.before
 
-    @staticmethod
-    def empty_strided(shape, strides, dtype, device):
-        return Torch.empty(shape, dtype, device)
+    def empty_strided(self, shape, strides, dtype, device):
+        self.made += 1
+        return self.empty(shape, dtype, device)
 
     @staticmethod
     def empty(shape, dtype, device):

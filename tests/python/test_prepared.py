@@ -255,6 +255,32 @@ class OnGpu(support.TestCase):
                       fake_torch.Tensor((2, 8, 16, 8), "float32", self.gpu)):
             self.assertIs(self.model._context().repeat(self.inputs(), wrong), context.MISSED)
 
+    def test_results_of_the_next_call_are_made_while_the_gpu_works(self):
+        made = self.torch.made
+        results = [self.repeated(self.inputs()) for _ in range(3)]
+        self.assertEqual((len({id(result) for result in results}), self.torch.made - made), (3, 4))
+        target = fake_torch.Tensor((2, 8, 16, 16), "float32", self.gpu)
+        self.repeated(self.inputs(), out=target)
+        self.repeated(self.inputs())
+        self.assertEqual(self.torch.made - made, 5)
+
+    def test_results_made_ahead_are_of_the_same_stream_and_mode(self):
+        self.repeated(self.inputs())
+        for change in ({"stream": 7}, {"infers": True}, {"stream": 8, "infers": False}):
+            vars(self.torch).update(change)
+            made = self.torch.made
+            self.repeated(self.inputs())
+            self.assertEqual(self.torch.made - made, 2)
+
+    def test_nothing_is_made_ahead_while_a_graph_is_recorded(self):
+        self.repeated(self.inputs())
+        self.torch.captures, made = True, self.torch.made
+        self.repeated(self.inputs())
+        self.assertEqual((self.torch.made - made, self.model._context()._spare), (1, None))
+        self.torch.captures = False
+        self.repeated(self.inputs())
+        self.assertEqual(self.torch.made - made, 3)
+
     def test_misaligned_and_strided_tensors_and_those_of_the_host_are_placed(self):
         inputs = self.inputs()
         inputs["hidden_states"] = fake_torch.on(self.gpu, golden("dit", "inputs")["hidden_states"], shift=4)

@@ -31,6 +31,7 @@ class Context:
         self._calls = PreparedCalls(package)
         self._writing = threading.Lock()  # addresses into a prepared call
         self._gpu: GpuFramework | None = None
+        self._spare: tuple[Prepared, Any, list[Any]] | None = None  # see _take_results
         self._seen_pinned: dict[tuple[str, str], tuple[Any, int | None]] = {}
         weakref.finalize(self, package.library.context_destroy, handle).atexit = False
 
@@ -107,14 +108,26 @@ class Context:
             with gpu.scope(stream):
                 return self._repeat_on_gpu(call, gpu, tensors, given, None)
         placed = call.place_inputs(tensors, gpu)
-        results = call.write_results(given)
+        pool = None if given else gpu.pool(current)
+        results = call.write_results(given) if given else self._take_results(call, pool)
         weights = self._package.borrowed
         self._package.library.repeat_on(self._handle, *call.arguments, ctypes.c_void_p(current))
         gpu.record_all(current, placed)
         if given:  # the other results were made on this stream
             gpu.record_all(current, results)
+        elif pool is not None:
+            self._spare = call, pool, call.make_results()
         self._held = (placed, results, weights)
         return results
+
+    def _take_results(self, call: Prepared, pool: Any) -> list[Any]:
+        """Results of a call, with their addresses in its arguments. While the GPU works on a call those of the next one
+        like it are made, which a GPU that is waited for in every step would otherwise wait for in turn."""
+        spare, self._spare = self._spare, None
+        if spare is None or pool is None or spare[0] is not call or spare[1] != pool:
+            return call.write_results(())
+        call.write_places(spare[2])
+        return spare[2]
 
     def _accepted(self, call: Prepared, out: Any) -> list[Any] | None:
         """``out`` in the order of the call's results, with None for those to be made; None when it is not like what was

@@ -17,6 +17,7 @@ class GpuFramework:
         self.kind, self.index = kind, index
         self.module = sys.modules[kind]
         self._raw_stream = getattr(self.module._C, "_cuda_getCurrentRawStream", None) if kind == "torch" else None
+        self._is_capturing = getattr(self.module._C, "_cuda_isCurrentStreamCapturing", None) if kind == "torch" else None
         self._last_stream: tuple[int, Any] = (-1, None)
 
     def scope(self, stream: int | None) -> contextlib.AbstractContextManager[Any]:
@@ -34,6 +35,14 @@ class GpuFramework:
         if self.kind == "torch":
             return self.module.cuda.current_stream(self.index).cuda_stream
         return self.module.cuda.get_current_stream().ptr
+
+    def pool(self, current: int) -> Any:
+        """What tensors that are made now have in common with those of another moment, if this is equal then: ``current``,
+        the current stream, and torch's inference mode. None where they cannot be made ahead: while a graph is recorded
+        they lie in memory of its own."""
+        if self._is_capturing is None or self._is_capturing():
+            return None
+        return current, self.module.is_inference_mode_enabled()
 
     def place(self, value: Any) -> Any:
         """``value``, or a copy of it on the GPU that is dense and aligned. Other things are left to be refused."""

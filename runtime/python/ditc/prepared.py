@@ -138,11 +138,19 @@ class Prepared:
         if given:
             results = [make() if held is None else held for held, make in zip(given, self._makers)]
         else:
-            results = [make() for make in self._makers]
+            results = self.make_results()
+        self.write_places(results)
+        return results
+
+    def make_results(self) -> list[Any]:
+        """New tensors for all results, not filled."""
+        return [make() for make in self._makers]
+
+    def write_places(self, results: Sequence[Any]) -> None:
+        """Addresses of the results into the arguments."""
         address = self.framework.address
         for entry, value in zip(self._outputs, results):
             entry.data = address(value)
-        return results
 
 
 class PreparedCalls:
@@ -165,6 +173,9 @@ class PreparedCalls:
             if type(value) is tensor_class:  # what _torch_traits does, without a call
                 parts += name, value.dtype, value.shape, value.device, value.layout, value.is_neg()
                 tensors.append(value)
+                continue
+            if type(value) in PLAIN:
+                parts += name, value
                 continue
             for leaf, held in ((name, value),) if type(value) in known else flatten({name: value}).items():
                 traits = known.get(type(held))
