@@ -95,8 +95,8 @@ public:
   Verdict takes(dit::FusionOp fusion) const override {
     if (fusion.getFamily() == "rowwise")
       return acceptsRowwise(fusion.getBodyBlock());
-    if (fusion.getFamily() == "gemv" && llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>))
-      return {};
+    if (fusion.getFamily() == "gemv" && (!keepRoundings || llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>)))
+      return acceptsGemv(fusion);
     if (fusion.getFamily() == "gemm" && !keepRoundings)
       return acceptsGemm(fusion, residualBy());
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};

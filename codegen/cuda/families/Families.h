@@ -5,12 +5,15 @@
 #pragma once
 
 #include "codegen/cuda/CudaKernel.h"
+#include "dialects/dit/Dit.h"
+#include "dialects/fusion/Reason.h"
 
 namespace ditc {
 
 /// Any head sizes, masks and strides; tensor cores by mma.sync for 16-bit types.
 mlir::FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch);
-/// Products of at most 16 rows with any number of weights. The body is one dit.matmul per product.
+/// Products of at most 16 rows with any number of weights, with maps on their inputs and on ranges of their columns.
+Verdict acceptsGemv(dit::FusionOp fusion);
 mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);
 mlir::FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &arch);
 /// Products that no BLAS takes: integers, odd strides.

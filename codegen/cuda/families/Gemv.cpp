@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of few rows with many weights: problems of one shape share a Config, and all share one launch.
+// Products of few rows with many weights: results of one shape share a Config, and all share one launch.
 #include "codegen/cuda/families/FamilyUnit.h"
 #include "codegen/cuda/families/Families.h"
+#include "codegen/cuda/families/GemvProgram.h"
 
+#include "codegen/cuda/ScalarText.h"
 #include "dialects/Locations.h"
 #include "dialects/dit/Dit.h"
 #include "llvm/ADT/MapVector.h"
@@ -18,33 +20,15 @@ namespace ditc {
 namespace {
 
 constexpr int64_t kMaxRows = 16;
-constexpr size_t kParameterBytes = 32764;          // of a kernel, since CUDA 12.1
 constexpr int64_t kWarps = 8, kWarpColumns = 4;    // gemv.cuh
 constexpr int64_t kInputBytes = 96 << 10;          // of x in shared memory; what is longer comes in parts
 
-/// As it lies in device memory: gemv::Problem.
-struct ProblemPointers {
-  uint64_t input, weight, bias, output;
-};
-
-/// Arguments of one product.
-struct Product {
-  unsigned input, weight, output;
-  std::optional<unsigned> bias;
-  bool transposed; ///< the weight is [N, K]
-};
-
-/// Products of one Config.
+/// Results of one Config.
 struct Group {
   std::string config;
-  std::vector<Product> products;
+  std::vector<GemvResult *> results;
   int64_t blocksEach = 0, sharedBytes = 0;
 };
-
-std::optional<unsigned> argumentOf(Value value) {
-  auto argument = dyn_cast_if_present<BlockArgument>(value);
-  return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
-}
 
 MemRefType swapped(MemRefType type) {
   plan::Layout layout = plan::layoutOf(type);
@@ -56,75 +40,102 @@ public:
   explicit GemvEmitter(plan::KernelOp kernel) : kernel(kernel), unit(kernel), r(unit.read()) {}
 
   FailureOr<CudaUnit> run() {
-    readProducts();
+    readResults();
     if (r.failed())
       return unit.failure();
-    for (const Product &product : products)
-      totalColumns += r.type(product.output).getShape().back();
-    for (const Product &product : products) {
-      Group group = groupOf(product);
+    for (const GemvResult &result : results)
+      totalColumns += result.columns;
+    for (auto [i, result] : llvm::enumerate(results)) {
+      Group group = groupOf(result, r.numArgs() - results.size() + i);
       if (r.failed())
         return unit.failure();
       Group &known = groups.insert({group.config, group}).first->second;
-      known.products.push_back(product);
+      known.results.push_back(&result);
     }
-    r.expect(products.size() * sizeof(ProblemPointers) <= kParameterBytes,
-             llvm::Twine(products.size()) + " products in one launch, at most " + llvm::Twine(kParameterBytes / sizeof(ProblemPointers)) + " fit");
-    if (r.failed())
-      return unit.failure();
     return write();
   }
 
 private:
-  void readProducts() {
+  void readResults() {
     r.expect(kernel.getBody().hasOneBlock(), "a gemv needs a body with one dit.matmul per product");
     if (r.failed())
       return;
     Block &body = kernel.getBody().front();
-    auto yield = dyn_cast<dit::YieldOp>(body.getTerminator());
-    unsigned inputs = body.getNumArguments(), outputs = r.outputs();
-    r.expect(yield && yield.getValues().size() == outputs && inputs + outputs == r.numArgs(), "the body does not fit the arguments");
-    for (Operation &op : body.without_terminator())
-      r.expect(isa<dit::MatmulOp>(op), "the body holds '" + op.getName().getStringRef() + "'; only dit.matmul is allowed");
-    for (unsigned i = 0; i < outputs && !r.failed(); ++i) {
-      auto matmul = yield.getValues()[i].getDefiningOp<dit::MatmulOp>();
-      std::optional<unsigned> lhs = matmul ? argumentOf(matmul.getLhs()) : std::nullopt, rhs = matmul ? argumentOf(matmul.getRhs()) : std::nullopt;
-      std::optional<unsigned> bias = matmul ? argumentOf(matmul.getBias()) : std::nullopt;
-      r.expect(lhs && rhs && (bias || !matmul.getBias()), "result " + llvm::Twine(i) + " is not a product of arguments");
-      if (!r.failed())
-        products.push_back({*lhs, *rhs, inputs + i, bias, matmul.getTransposeRhs()});
-    }
-    r.expect(r.failed() || !products.empty(), "no products");
+    Verdict verdict = readGemv(body, results);
+    r.expect(static_cast<bool>(verdict), "is no gemv kernel: " + llvm::Twine(explain(verdict.reason)));
+    r.expect(r.failed() || (results.size() == r.outputs() && body.getNumArguments() + r.outputs() == r.numArgs()), "the body does not fit the arguments");
   }
 
-  Group groupOf(const Product &p) {
-    MemRefType input = r.type(p.input), weight = r.type(p.weight), output = r.type(p.output);
-    r.expect(isa<FloatType>(weight.getElementType()) && input.getElementType() == weight.getElementType() && isa<FloatType>(output.getElementType()),
-             "a gemv needs floating-point arguments, input and weight of one type");
-    r.expect(weight.getRank() == 2 && input.getRank() >= 2 && output.getRank() == input.getRank(), "a gemv needs weights of rank 2");
+  Group groupOf(GemvResult &result, unsigned output) {
+    MemRefType weight = r.type(result.weight), out = r.type(output);
+    r.expect(isa<FloatType>(weight.getElementType()) && isa<FloatType>(out.getElementType()), "a gemv needs floating-point arguments");
+    r.expect(result.prepare || r.type(result.inputs[0]).getElementType() == weight.getElementType(), "a gemv needs input and weight of one type");
     if (r.failed())
       return {};
-    if (!p.transposed)
+    if (!result.product.getTransposeRhs())
       weight = swapped(weight); // [N, K]
-    int64_t k = input.getShape().back(), n = output.getShape().back(), rows = k > 0 ? input.getNumElements() / k : 0;
+    MemRefType input = r.type(result.inputs[0]);
+    int64_t k = input.getShape().back(), rows = k > 0 ? input.getNumElements() / k : 0;
     r.expect(rows >= 1 && rows <= kMaxRows, llvm::Twine(rows) + " rows; a gemv takes 1 to " + llvm::Twine(kMaxRows));
-    r.expect(weight.getDimSize(0) == n && weight.getDimSize(1) == k, "the shapes of the product do not fit");
+    r.expect(weight.getDimSize(1) == k && result.begin + result.columns <= weight.getDimSize(0) && out.getShape().back() == result.columns && out.getNumElements() == rows * result.columns,
+             "the shapes of the product do not fit");
     if (r.failed())
       return {};
     bool alongK = plan::layoutOf(weight).strides[1] == 1;
-    int64_t bytes = weight.getElementTypeBitWidth() / 8, compute = std::max<int64_t>(bytes, 4);
+    int64_t bytes = weight.getElementTypeBitWidth() / 8, compute = std::max<int64_t>(bytes, 4), alignment = alignmentBehind(result.weight, weightOffset(result));
+    weight = plan::makeMemRef({result.columns, k}, weight.getElementType(), {plan::layoutOf(weight).strides, 0});
     int64_t chunk = std::min<int64_t>(llvm::alignTo(k, 256), kInputBytes / (compute * rows) / 256 * 256);
-    std::string weightText = tensorTypeText(alongK ? weight : swapped(weight), unit.alignmentOf(p.weight));
     Group group;
-    auto line = [&](StringRef name, unsigned arg) { return ("  using " + name + " = " + tensorTypeText(r.type(arg), unit.alignmentOf(arg)) + ";\n").str(); };
-    group.config = line("Input", p.input) + "  using Weight = " + weightText + ";\n" + (p.bias ? line("Bias", *p.bias) : "  using Bias = void;\n") +
-                   line("Output", p.output);
+    auto line = [&](StringRef name, const std::string &type) { return ("  using " + name + " = " + type + ";\n").str(); };
+    auto argument = [&](unsigned arg) { return tensorTypeText(r.type(arg), unit.alignmentOf(arg)); };
+    group.config = line("Input", argument(result.inputs[0])) + line("Second", result.inputs.size() > 1 ? argument(result.inputs[1]) : "void") +
+                   line("Weight", tensorTypeText(alongK ? weight : swapped(weight), alignment)) + line("Bias", result.bias ? biasType(result) : "void") + line("Output", argument(output));
     group.config += "  static constexpr bool ALONG_K = " + std::string(alongK ? "true" : "false") + ";\n";
     group.config += "  static constexpr int K_CHUNK = " + std::to_string(chunk) + ", PASSES = " + std::to_string(passes()) + ";\n";
-    int64_t laneColumns = laneColumnsOf(weight, unit.alignmentOf(p.weight), rows);
-    group.blocksEach = llvm::divideCeil(n, alongK ? passes() * kWarps * kWarpColumns : 32 * laneColumns);
+    group.config += functionsOf(result, bytes == 8 ? "double" : "float");
+    int64_t laneColumns = laneColumnsOf(weight, alignment, rows);
+    group.blocksEach = llvm::divideCeil(result.columns, alongK ? passes() * kWarps * kWarpColumns : 32 * laneColumns);
     group.sharedBytes = compute * rows * std::max(chunk, alongK ? 0 : kWarps * 32 * laneColumns);
     return group;
+  }
+
+  /// Bytes in front of the first row of the weight that the result is made of, and of the bias.
+  int64_t weightOffset(GemvResult &result) {
+    MemRefType type = r.type(result.weight);
+    return result.begin * plan::layoutOf(type).strides[result.product.getTransposeRhs() ? 0 : 1] * (type.getElementTypeBitWidth() / 8);
+  }
+  int64_t biasOffset(const GemvResult &result) {
+    MemRefType type = r.type(*result.bias);
+    return result.begin * plan::layoutOf(type).strides[0] * (type.getElementTypeBitWidth() / 8);
+  }
+  int64_t alignmentBehind(unsigned arg, int64_t offset) { return std::gcd(unit.alignmentOf(arg), offset); }
+
+  std::string biasType(const GemvResult &result) {
+    MemRefType type = r.type(*result.bias);
+    return tensorTypeText(plan::makeMemRef({result.columns}, type.getElementType(), {plan::layoutOf(type).strides, 0}), alignmentBehind(*result.bias, biasOffset(result)));
+  }
+
+  /// What makes x of the inputs, and a result of a product.
+  std::string functionsOf(const GemvResult &result, const std::string &compute) {
+    std::string finished = "x";
+    for (dit::MapOp map : result.maps)
+      finished = call(map, finished);
+    std::string parameters = compute + " a" + (result.inputs.size() > 1 ? ", " + compute + " b" : ""), arguments = result.inputs.size() > 1 ? "a, b" : "a";
+    return "  __device__ static " + compute + " prepare(" + parameters + ") { return " + (result.prepare ? call(result.prepare, arguments) : "a") + "; }\n" +
+           "  __device__ static " + compute + " finish(" + compute + " x) { return " + finished + "; }\n";
+  }
+
+  /// Applied to `arguments`. Maps with equal bodies are one function; a cast is none.
+  std::string call(dit::MapOp map, const std::string &arguments) {
+    if (map.isIdentity())
+      return arguments;
+    auto [entry, isNew] = functions.insert({printScalarFunction("NAME", map.getBodyBlock()), "f" + std::to_string(functions.size())});
+    if (isNew) {
+      std::string definition = entry->first;
+      definition.replace(definition.find("NAME"), 4, entry->second);
+      definitions += definition + "\n";
+    }
+    return entry->second + "(" + arguments + ")";
   }
 
   /// Blocks share the cost of bringing x to shared memory among more columns while there are enough of them to fill a
@@ -153,17 +164,17 @@ private:
     std::string structs, calls;
     cuda::KernelParameter parameter;
     int64_t blocks = 0, sharedBytes = 0;
-    size_t problem = 0;
+    size_t problem = 0, pointers = llvm::any_of(results, [](const GemvResult &each) { return each.inputs.size() > 1; }) ? kGemvPointersOfTwo : kGemvPointers;
     for (auto [i, entry] : llvm::enumerate(groups)) {
       const Group &group = entry.second;
-      int64_t next = blocks + group.blocksEach * group.products.size();
+      int64_t next = blocks + group.blocksEach * group.results.size();
       std::string name = "Config" + std::to_string(i);
-      structs += llvm::formatv("/// {0} products\nstruct {1} {{\n{2}};\n\n", group.products.size(), name, group.config);
+      structs += llvm::formatv("/// {0} products\nstruct {1} {{\n{2}};\n\n", group.results.size(), name, group.config);
       std::string guard = i + 1 < groups.size() ? "if (block < " + std::to_string(next) + ") " : "";
       calls += llvm::formatv("  {0}{1}gemv::run<{2}>(params.problems + {3}, block - {4});\n", i ? "else " : "", guard, name, problem, blocks);
-      for (const Product &product : group.products)
-        addPointers(parameter, product);
-      problem += group.products.size();
+      for (GemvResult *each : group.results)
+        addPointers(parameter, *each, pointers);
+      problem += group.results.size();
       blocks = next;
       sharedBytes = std::max(sharedBytes, group.sharedBytes);
     }
@@ -172,36 +183,47 @@ private:
       return unit.failure();
     result.parameters.push_back(std::move(parameter));
     std::string path = writeNodeName(nameOf(kernel.getLoc()));
-    result.text = "// gemv" + (path.empty() ? "" : " of " + path) + "\n#include \"gemv.cuh\"\n\nusing namespace ditc;\n\n" + structs +
+    result.text = "// gemv" + (path.empty() ? "" : " of " + path) + "\n#include \"gemv.cuh\"\n\nusing namespace ditc;\n\n" + definitions + structs +
                   "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kWarps) + ")\n" + kernel.getSymName().str() +
-                  "(const __grid_constant__ gemv::Params<" + std::to_string(products.size()) +
-                  "> params) {\n  int block = blockIdx.x;\n  followPreviousKernel();\n" + calls + "}\n";
+                  "(const __grid_constant__ gemv::Params<" + std::to_string(results.size()) +
+                  (pointers == kGemvPointersOfTwo ? ", 2" : "") + "> params) {\n  int block = blockIdx.x;\n  followPreviousKernel();\n" + calls + "}\n";
     result.launch = {
         .grid = {static_cast<uint32_t>(blocks), 1, 1}, .threads = 32 * kWarps, .sharedBytes = static_cast<uint32_t>(sharedBytes), .overlapsPrevious = true};
     return result;
   }
 
-  static void addPointers(cuda::KernelParameter &parameter, const Product &product) {
-    auto patch = [&](std::optional<unsigned> arg) {
+  void addPointers(cuda::KernelParameter &parameter, GemvResult &result, size_t count) {
+    size_t begin = parameter.bytes.size();
+    auto patch = [&](std::optional<unsigned> arg, int64_t add) {
       if (arg)
-        parameter.patches.push_back({static_cast<uint32_t>(parameter.bytes.size()), cuda::PointerPatch{*arg, 0}});
+        parameter.patches.push_back({static_cast<uint32_t>(parameter.bytes.size()), cuda::PointerPatch{*arg, add}});
       parameter.bytes.resize(parameter.bytes.size() + sizeof(uint64_t));
     };
-    patch(product.input);
-    patch(product.weight);
-    patch(product.bias);
-    patch(product.output);
+    patch(result.inputs[0], 0);
+    patch(result.weight, weightOffset(result));
+    patch(result.bias, result.bias ? biasOffset(result) : 0);
+    patch(r.numArgs() - results.size() + (&result - results.data()), 0);
+    if (result.inputs.size() > 1)
+      patch(result.inputs[1], 0);
+    parameter.bytes.resize(begin + count * sizeof(uint64_t));
   }
 
   plan::KernelOp kernel;
   FamilyUnit unit;
   KernelReader &r;
-  std::vector<Product> products;
+  std::vector<GemvResult> results;
+  std::map<std::string, std::string> functions; ///< text with a blank for the name -> name
+  std::string definitions;
   int64_t totalColumns = 0;
   llvm::MapVector<std::string, Group, std::map<std::string, unsigned>> groups;
 };
 
 } // namespace
+
+Verdict acceptsGemv(dit::FusionOp fusion) {
+  std::vector<GemvResult> results;
+  return readGemv(fusion.getBodyBlock(), results);
+}
 
 FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &) { return GemvEmitter(kernel).run(); }
 

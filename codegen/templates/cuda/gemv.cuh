@@ -3,7 +3,7 @@
 // Products of few rows with many weights in one launch, such as the modulations of all blocks of a transformer: bound by
 // reading the weights once.
 //
-//   out_p[m, n] = Σ_k x_p[m, k] · W_p[n, k] + bias_p[n]        p: problems of one shape, m < 16
+//   out_p[m, n] = finish(Σ_k prepare(x_p[m, k]) · W_p[n, k] + bias_p[n])        p: problems of one shape, m < 16
 //
 //   weights stored along k                            weights stored along n (or not densely at all)
 //     a warp: 4 rows of W (columns n), lanes along k    a block: 32 · VECTOR columns n, warps share out k
@@ -15,6 +15,7 @@
 //
 //   Config
 //   Input    Tensor [..., K], M rows in its leading dimensions         Output   Tensor [..., N]
+//   Second   the same, or void: x is prepare(Input, Second)
 //   Weight   Tensor [N, K] with ALONG_K, else [K, N]                   Bias     Tensor [N], or void
 //   K_CHUNK  columns of x in shared memory at a time, a multiple of 256
 //   PASSES   with ALONG_K: groups of 32 columns that a block computes with one x, one after the other
@@ -30,15 +31,24 @@ namespace ditc::gemv {
 constexpr int kWarps = 8, kThreads = 32 * kWarps;
 constexpr int kColumns = 4;  // of a warp, with ALONG_K
 
-/// One product: addresses of element 0.
+/// One product: addresses of element 0. Only some launches have problems of two inputs.
+template <int INPUTS>
 struct Problem {
   const void *input, *weight, *bias;
   void *output;
+  __device__ const void *secondInput() const { return nullptr; }
+};
+template <>
+struct Problem<2> {
+  const void *input, *weight, *bias;
+  void *output;
+  const void *second;
+  __device__ const void *secondInput() const { return second; }
 };
 
-template <int COUNT>
+template <int COUNT, int INPUTS = 1>
 struct Params {
-  Problem problems[COUNT];
+  Problem<INPUTS> problems[COUNT];
 };
 
 template <class Config>
@@ -68,23 +78,43 @@ struct Layout : Config {
   }
 };
 
+/// WIDTH columns of a row of an input.
+template <class Input, int WIDTH>
+__device__ Pack<typename Input::Element, WIDTH> loadColumns(const void *input, int row, int k) {
+  constexpr int LAST = Input::RANK - 1;
+  i64 offset = Input::template offset<LAST>(row) + k * Input::stride(LAST);
+  return loadPack<WIDTH>(static_cast<const typename Input::Element *>(input) + offset);
+}
+
 /// Columns first … first + K_CHUNK - 1 of x, zeros behind K.
-template <class L>
-__device__ void loadInput(typename L::Compute *shared, const typename L::Input::Element *input, int first) {
-  constexpr int WIDTH = commonPower(L::Input::VECTOR, L::K), PER_ROW = L::K_CHUNK / WIDTH;
+template <class L, class P>
+__device__ void loadInput(typename L::Compute *shared, const P &problem, int first) {
+  using Second = typename Operand<typename L::Second>::template Or<typename L::Input>;
+  constexpr int WIDTH = commonPower(commonPower(L::Input::VECTOR, Second::VECTOR), L::K), PER_ROW = L::K_CHUNK / WIDTH;
   for (int i = threadIdx.x; i < L::M * PER_ROW; i += kThreads) {
     int row = i / PER_ROW, k = i % PER_ROW * WIDTH;
-    Pack<typename L::Input::Element, WIDTH> pack{};
-    if (first + k < L::K)
-      pack = loadPack<WIDTH>(input + L::Input::template offset<L::LAST>(row) + (first + k) * L::Input::stride(L::LAST));
+    typename L::Compute x[WIDTH] = {};
+    if (first + k < L::K) {
+      auto a = loadColumns<typename L::Input, WIDTH>(problem.input, row, first + k);
+      if constexpr (Operand<typename L::Second>::PRESENT) {
+        auto b = loadColumns<Second, WIDTH>(problem.secondInput(), row, first + k);
+#pragma unroll
+        for (int e = 0; e < WIDTH; ++e)
+          x[e] = L::prepare(widen(a.at[e]), widen(b.at[e]));
+      } else {
+#pragma unroll
+        for (int e = 0; e < WIDTH; ++e)
+          x[e] = L::prepare(widen(a.at[e]));
+      }
+    }
 #pragma unroll
     for (int e = 0; e < WIDTH; ++e)
-      shared[row * L::K_CHUNK + L::place(k + e)] = widen(pack.at[e]);
+      shared[row * L::K_CHUNK + L::place(k + e)] = x[e];
   }
 }
 
-template <class L>
-__device__ void storeOutput(const Problem &problem, int row, int column, typename L::Compute value) {
+template <class L, class P>
+__device__ void storeOutput(const P &problem, int row, int column, typename L::Compute value) {
   using Output = typename L::Output;
   using Element = typename Output::Element;
   if constexpr (Operand<typename L::Bias>::PRESENT) {
@@ -92,7 +122,7 @@ __device__ void storeOutput(const Problem &problem, int row, int column, typenam
     value += widen(static_cast<const typename Bias::Element *>(problem.bias)[column * Bias::stride(0)]);
   }
   i64 offset = Output::template offset<Output::RANK - 1>(row) + column * Output::stride(Output::RANK - 1);
-  static_cast<Element *>(problem.output)[offset] = narrow<Element>(value);
+  static_cast<Element *>(problem.output)[offset] = narrow<Element>(L::finish(value));
 }
 
 /// Sums of a warp's columns, this lane's part.
@@ -132,8 +162,8 @@ __device__ void accumulate(Compute (&sums)[L::M][kColumns], const Compute *share
 }
 
 /// Sums over the lanes, in a fixed order; each sum is stored by another lane.
-template <class L, class Compute = typename L::Compute>
-__device__ void finish(const Problem &problem, Compute (&sums)[L::M][kColumns], int column, int lane) {
+template <class L, class P, class Compute = typename L::Compute>
+__device__ void finish(const P &problem, Compute (&sums)[L::M][kColumns], int column, int lane) {
 #pragma unroll
   for (int m = 0; m < L::M; ++m)
 #pragma unroll
@@ -146,14 +176,13 @@ __device__ void finish(const Problem &problem, Compute (&sums)[L::M][kColumns], 
     }
 }
 
-template <class L>
-__device__ void runAlongK(const Problem &problem, int block, typename L::Compute *shared) {
+template <class L, class P>
+__device__ void runAlongK(const P &problem, int block, typename L::Compute *shared) {
   constexpr bool WHOLE = L::K <= L::K_CHUNK;  // x stays in shared memory
-  const auto *input = static_cast<const typename L::Input::Element *>(problem.input);
   const auto *weight = static_cast<const typename L::Element *>(problem.weight);
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (WHOLE) {
-    loadInput<L>(shared, input, 0);
+    loadInput<L>(shared, problem, 0);
     __syncthreads();
   }
   for (int pass = 0; pass < L::PASSES; ++pass) {
@@ -162,7 +191,7 @@ __device__ void runAlongK(const Problem &problem, int block, typename L::Compute
     for (int first = 0; first < L::K; first += L::K_CHUNK) {
       if (!WHOLE) {
         __syncthreads();  // what was there has been read
-        loadInput<L>(shared, input, first);
+        loadInput<L>(shared, problem, first);
         __syncthreads();
       }
       if (column < L::N)
@@ -172,8 +201,8 @@ __device__ void runAlongK(const Problem &problem, int block, typename L::Compute
   }
 }
 
-template <class L>
-__device__ void runAlongN(const Problem &problem, int block, typename L::Compute *shared) {
+template <class L, class P>
+__device__ void runAlongN(const P &problem, int block, typename L::Compute *shared) {
   using Compute = typename L::Compute;
   using Weight = typename L::Weight;
   constexpr int EACH = L::LANE_COLUMNS;
@@ -183,7 +212,7 @@ __device__ void runAlongN(const Problem &problem, int block, typename L::Compute
   for (int first = 0; first < L::K; first += L::K_CHUNK) {
     if (first > 0)
       __syncthreads();
-    loadInput<L>(shared, static_cast<const typename L::Input::Element *>(problem.input), first);
+    loadInput<L>(shared, problem, first);
     __syncthreads();
     int end = min(L::K_CHUNK, L::K - first);
 #pragma unroll 4
@@ -216,12 +245,12 @@ __device__ void runAlongN(const Problem &problem, int block, typename L::Compute
 }
 
 /// Block `block` of those that serve `problems`, all of one Config.
-template <class Config>
-__device__ void run(const Problem *problems, int block) {
+template <class Config, int INPUTS>
+__device__ void run(const Problem<INPUTS> *problems, int block) {
   using L = Layout<Config>;
   extern __shared__ SharedChunk sharedMemory[];
   auto *shared = reinterpret_cast<typename L::Compute *>(sharedMemory);
-  const Problem &problem = problems[block / L::BLOCKS];
+  const Problem<INPUTS> &problem = problems[block / L::BLOCKS];
   if constexpr (Config::ALONG_K)
     runAlongK<L>(problem, block % L::BLOCKS, shared);
   else

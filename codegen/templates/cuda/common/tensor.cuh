@@ -74,11 +74,15 @@ template <class T>
 struct Operand {
   static constexpr bool PRESENT = true;
   using Element = typename T::Element;
+  template <class>
+  using Or = T;
 };
 template <>
 struct Operand<void> {
   static constexpr bool PRESENT = false;
   using Element = void;
+  template <class Other>
+  using Or = Other;
 };
 template <class T>
 using ElementOf = typename Operand<T>::Element;
