@@ -178,6 +178,59 @@ TEST(CudaGemv, ManyProductsInOneLaunch) {
   families.check(odd);
 }
 
+/// x = silu(a + b) of `rows` rows, and of its product with one weight three ranges of columns, of which the last is 1 + x.
+CudaCase modulationCase(const std::string &element, int64_t rows, int64_t k, int64_t range, bool transposed, double tolerance) {
+  auto tensor = [&](const std::string &sizes) { return "tensor<" + sizes + "x" + element + ">"; };
+  std::string n = std::to_string(3 * range), depth = std::to_string(k), count = std::to_string(rows), width = std::to_string(range);
+  std::string x = tensor(count + "x" + depth), w = tensor(transposed ? n + "x" + depth : depth + "x" + n), y = tensor(count + "x" + n), part = tensor(count + "x" + width),
+              compute = element == "f64" ? "f64" : "f32";
+  std::string body = "  %x = dit.map(%0, %1) : (" + x + ", " + x + ") -> " + x + " {\n  ^bb0(%a: " + compute + ", %b: " + compute + "):\n    %s = arith.addf %a, %b : " + compute +
+                     "\n    %m = arith.negf %s : " + compute + "\n    %e = math.exp %m : " + compute + "\n    %one = arith.constant 1.0 : " + compute +
+                     "\n    %d = arith.addf %e, %one : " + compute + "\n    %q = arith.divf %s, %d : " + compute + "\n    dit.yield %q : " + compute + "\n  }\n" +
+                     "  %y = dit.matmul %x, %2 bias %3" + (transposed ? " transpose_rhs" : "") + " : (" + x + ", " + w + ", " + tensor(n) + ") -> " + y + "\n";
+  for (int i = 0; i < 3; ++i)
+    body += "  %p" + std::to_string(i) + " = dit.slice %y offsets [0, " + std::to_string(i * range) + "] steps [1, 1] : " + y + " -> " + part + "\n";
+  std::string wide = tensor(count + "x1x" + width);
+  for (int i = 0; i < 3; ++i)
+    body += "  %" + std::string(i == 2 ? "v" : "r") + std::to_string(i) + " = dit.view %p" + std::to_string(i) + " : " + part + " -> " + wide + "\n";
+  body += "  %r2 = dit.map(%v2) : (" + wide + ") -> " + wide + " {\n  ^bb0(%a: " + compute + "):\n    %one = arith.constant 1.0 : " + compute + "\n    %s = arith.addf %a, %one : " + compute +
+          "\n    dit.yield %s : " + compute + "\n  }\n";
+  std::vector<int64_t> weight = transposed ? std::vector<int64_t>{3 * range, k} : std::vector<int64_t>{k, 3 * range};
+  CudaArg out{element, {rows, 1, range}};
+  return {.family = "gemv", .config = "", .args = {{element, {rows, k}}, {element, {rows, k}}, {element, weight}, {element, {3 * range}}, out, out, out}, .reference = body, .outputs = 3,
+          .body = "{\n^bb0(%0: " + x + ", %1: " + x + ", %2: " + w + ", %3: " + tensor(n) + "):\n" + body + "  dit.yield %r0, %r1, %r2 : " + wide + ", " + wide + ", " + wide + "\n}",
+          .tolerance = tolerance};
+}
+
+TEST(CudaGemv, MapsOnInputsAndOnRangesOfColumns) {
+  CudaFamilies families(emitGemv);
+  families.check(modulationCase("bf16", 2, 264, 40, true, 1.6e-2)); // the reference rounds x
+  families.check(modulationCase("f16", 1, 77, 33, true, 2e-3));     // ranges begin at odd places
+  families.check(modulationCase("f32", 3, 100, 24, false, 3e-6));   // and lie beside each other in a row of the weight
+  families.check(modulationCase("f64", 2, 40, 7, true, 1e-14));
+  CudaCase odd = modulationCase("bf16", 2, 264, 9, true, 1.6e-2);
+  odd.aligned = false;
+  families.check(odd);
+}
+
+/// The case, with `from` in its body replaced.
+CudaCase changed(CudaCase c, const std::string &from, const std::string &to) {
+  c.body.replace(c.body.find(from), from.size(), to);
+  return c;
+}
+
+TEST(CudaGemv, RefusesWhatOneLaunchDoesNotCompute) {
+  CudaFamilies families(emitGemv);
+  CudaCase fits = modulationCase("f32", 2, 16, 8, true, 0);
+  ASSERT_TRUE(families.emit(fits)) << families.messages;
+  for (const CudaCase &c : {changed(fits, "offsets [0, 8]", "offsets [0, 7]"),                                                       // a row of the weight for two results
+                            changed(fits, "dit.matmul %x, %2", "dit.matmul %0, %2"),                                                 // a map that nobody reads
+                            changed(fits, "%y offsets [0, 0] steps [1, 1]", "%y offsets [0, 0] steps [1, 2]")}) {
+    EXPECT_FALSE(families.emit(c));
+    EXPECT_NE(families.messages.find("is no gemv kernel"), std::string::npos) << families.messages;
+  }
+}
+
 TEST(CudaGemv, RefusesManyRows) {
   CudaFamilies families(emitGemv);
   EXPECT_FALSE(families.emit(gemvCase("f32", {{17, 8, 8, 1}}, false, 0)));

@@ -74,6 +74,31 @@ TEST_P(CudaGemmUnit, CompilesWithoutSpills) {
 }
 
 /// The widest tiles that the accumulators of a consumer leave room for, in which pairs turn across threads.
+/// The unit's line about its outputs.
+std::string outputsOf(const CudaCase &c) {
+  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
+    GemmKernel gemm;
+    if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
+      return mlir::failure();
+    return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
+  };
+  CudaFamilies families(emit, "sm_90a");
+  if (!families.emit(c))
+    return families.messages;
+  size_t begin = families.unit.text.find("OUTPUTS"), end = families.unit.text.find(';', begin);
+  return families.unit.text.substr(begin, end - begin);
+}
+
+TEST(CudaGemmHopper, OutputsAndTheirHeadsAreKnownToTheCompiler) {
+  EXPECT_EQ(outputsOf(plainGemm("bf16", 1, 512, 128, 64, true)), "OUTPUTS = 1, HEAD = 0");
+  EXPECT_EQ(outputsOf(qkvHeads("bf16", 512, 16, 72, true, true)), "OUTPUTS = 3, HEAD = 72");
+  GemmBody body("bf16");
+  GemmValue y = body.linear(body.input({1, 256, 64}), 256);
+  body.output(body.permute(body.view(body.slice(y, 2, 0, 128), {1, 256, 2, 64}), {0, 2, 1, 3})); // heads outside of the rows
+  body.output(body.slice(y, 2, 128, 256));                                                       // and none
+  EXPECT_EQ(outputsOf(body.build()), "OUTPUTS = 2, HEAD = -1");
+}
+
 TEST(CudaGemmHopper, HeadsOf72DoNotSpill) {
   std::string whyNot;
   if (!Nvrtc::available(&whyNot))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The analytic choice of Hopper tiles: what fits, what is preferred, and that there is always one.
+#include "codegen/cuda/sm90/Divisor.h"
 #include "codegen/cuda/sm90/GemmTiles.h"
 
 #include <gmock/gmock.h>
@@ -11,6 +12,17 @@ using namespace ditc;
 namespace {
 
 GemmTiles best(const GemmSize &size, GemmNeeds needs = {}) { return gemmCandidates({size}, needs).front(); }
+
+TEST(Divisor, DividesEveryNumber) {
+  for (int64_t value : {1, 2, 3, 5, 7, 27, 64, 100, 1152, 4095, 4096, 65537, 1 << 30, (1 << 30) + 1, INT32_MAX}) {
+    Divisor divisor = Divisor::of(value);
+    for (int64_t quotient : {int64_t(0), int64_t(1), int64_t(2), int64_t(999), INT32_MAX / value})
+      for (int64_t x : {quotient * value - 1, quotient * value, quotient * value + value / 2, quotient * value + value - 1})
+        if (x >= 0 && x <= INT32_MAX)
+          EXPECT_EQ(static_cast<uint64_t>(x) * divisor.multiplier >> divisor.shift, static_cast<uint64_t>(x / value)) << x << " / " << value;
+  }
+  EXPECT_EQ(Divisor::of(0).value, 1); // of a product without rows
+}
 
 TEST(GemmTiles, FewTilesSplitK) {
   GemmTiles tiles = best({1, 512, 1152, 4608});

@@ -2,6 +2,7 @@
 //
 // gemm_sm90.cuh for one gemm fusion: the choice of tiles, the arguments as the template's Params, and the unit.
 #include "codegen/cuda/gemm/GemmKernel.h"
+#include "codegen/cuda/sm90/Divisor.h"
 #include "codegen/cuda/sm90/GemmTiles.h"
 #include "codegen/cuda/sm90/Hopper.h"
 #include "dialects/Locations.h"
@@ -18,19 +19,6 @@ namespace ditc {
 namespace {
 
 using cuda::TensorMapPatch;
-
-/// gemm_sm90::Divisor; a product without rows or columns has no tile to divide by.
-struct Divisor {
-  int32_t value;
-  uint32_t multiplier;
-  int32_t shift;
-
-  static Divisor of(int64_t value) {
-    value = std::max<int64_t>(value, 1);
-    unsigned shift = 31 + llvm::Log2_64_Ceil(value);
-    return {static_cast<int32_t>(value), static_cast<uint32_t>(llvm::divideCeil(uint64_t(1) << shift, value)), static_cast<int32_t>(shift)};
-  }
-};
 
 /// gemm_sm90::Problem as it lies in memory.
 struct alignas(64) Problem {
