@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_bundle.py BUNDLE OUT [check|small|bench|fused]...: correctness and speed of a bundle's kernels on this machine's GPU.
+`fused=dit,joint` takes only the cases with one of these words in their names.
 
 Prints a table and writes OUT/gemm.json with the GPU, versions, and every figure; peers run in the same process.
 """
@@ -19,9 +20,9 @@ def main():
              "small": lambda: list(gemm_fused.small_cases().items()), "fused": lambda: list(gemm_fused.cases().items())}
     results = {}
     kept = {"environment": environment(bundle)}
-    for part in parts:
-        cases = lists[part]()
-        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, part, len(cases), timeout=150 if part == "fused" else 15)
+    for chosen in parts:
+        part, cases = gemm_cases.named(lists, chosen)
+        results[part] = supervise.run("ditc_gpu.gemm_run", bundle, chosen, len(cases), timeout=150 if part == "fused" else 15)
         kept[part] = report.stored(part, results[part])
         with open(os.path.join(out, "gemm.json"), "w") as file:
             json.dump(kept, file, indent=1)

@@ -86,6 +86,12 @@ def checks():
             + [Case(dataclasses.replace(tailed[0], dtype=F16), shape) for shape in CHECK_SHAPES[:3]])
 
 
+def named(cases, part):
+    """Of the part's name "fused=dit,joint" the part, and those cases whose name has one of the words."""
+    kind, _, words = part.partition("=")
+    return kind, [case for case in cases[kind]() if not words or any(word in case[0] for word in words.split(","))]
+
+
 def benches():
     """One case per shape: all variants beside the peer."""
     return LARGE + SMALL + JOINT
@@ -93,8 +99,9 @@ def benches():
 
 def variants():
     """Everything that a bundle holds."""
-    everything = [case.variant for case in checks()] + PLAIN + FEW_ROWS + [dataclasses.replace(v, problems=2) for v in PLAIN]
-    everything += [dataclasses.replace(v, early=True) for v in PLAIN + FEW_ROWS]
+    timed = [dataclasses.replace(v, whole=True) for v in PLAIN + FEW_ROWS]
+    everything = [case.variant for case in checks()] + timed + [dataclasses.replace(v, problems=2) for v in timed]
+    everything += [dataclasses.replace(v, early=True) for v in timed]
     for case in [*gemm_fused.cases().values(), *gemm_fused.small_cases().values()]:
         everything += case.variants
     return list({v.name: v for v in everything}.values())

@@ -162,8 +162,8 @@ class Up:
     def __init__(self, rows=4096, columns=12288, k=3072, activation="GeluTanh"):
         self.rows, self.columns, self.k, self.activation = rows, columns, k, activation
         self.variants = with_clusters(TILE_192, TILE_128, epilogue=f"Pointwise<Element, {activation}>",
-                                      label=activation.lower())
-        self.variants.append(Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1, label=activation.lower(),
+                                      label=activation.lower(), whole=True)
+        self.variants.append(Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1, label=activation.lower(), whole=True,
                                      epilogue=f"Pointwise<Element, {activation}, 176>", even=columns % 176 == 0))
 
     def tensors(self):
@@ -220,7 +220,7 @@ class Down:
     variants = with_clusters(
         dataclasses.replace(TILE_192, boxes=4), TILE_128, Variant(192, 192, stages=3, consumers=3, boxes=3),
         Variant(192, 192, stages=4, consumers=3, boxes=1), Variant(128, 176, stages=4, pingpong=True, box=176, boxes=1),
-        Variant(128, 144, stages=5, pingpong=True, box=48, boxes=4), epilogue=epilogue, label=label)
+        Variant(128, 144, stages=5, pingpong=True, box=48, boxes=4), epilogue=epilogue, label=label, whole=True)
 
     def __init__(self, batches=1, rows=4096, columns=3072, ranges=(12288,)):
         self.batches, self.rows, self.columns, self.ranges = batches, rows, columns, ranges
@@ -333,7 +333,7 @@ FEW_ROWS = [Variant(128, 96, stages=7, split=2, box=48, boxes=1), Variant(128, 1
 def few_rows(case, tiles):
     """The case with tiles for less than a wave of large ones."""
     first = case.variants[0]
-    case.variants = [dataclasses.replace(tile, epilogue=first.epilogue.replace("GeluTanh>", f"GeluTanh, {tile.box}>"), label=first.label + "_few") for tile in tiles]
+    case.variants = [dataclasses.replace(tile, epilogue=first.epilogue.replace("GeluTanh>", f"GeluTanh, {tile.box}>"), label=first.label + "_few", whole=True) for tile in tiles]
     return case
 
 

@@ -8,7 +8,7 @@ import torch
 
 from . import gemm_fused, timing
 from .gemm import Problem, launcher, pointwise
-from .gemm_cases import DEPENDENT, FEW_ROWS, PLAIN, benches, checks
+from .gemm_cases import DEPENDENT, FEW_ROWS, PLAIN, benches, checks, named
 
 
 def relative_error(out, reference):
@@ -70,7 +70,7 @@ def bench_plain(bundle, shape):
     few = rows[0] <= 2048
     for variant in FEW_ROWS + PLAIN if few else PLAIN:
         dependent = (variant in DEPENDENT or few) and len(rows) == 1
-        variant = dataclasses.replace(variant, problems=len(rows))
+        variant = dataclasses.replace(variant, problems=len(rows), whole=True)
         calls[variant.name] = launches(variant, False)
         if dependent:
             calls[variant.name + "_pdl"] = launches(dataclasses.replace(variant, early=True), True)
@@ -124,10 +124,11 @@ def main():
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.zeros(1, device="cuda")
     print(json.dumps({"ready": True}))
-    cases, function = {
-        "check": (checks(), check_plain), "bench": (benches(), bench_plain),
-        "small": (list(gemm_fused.small_cases().items()), lambda folder, case: check_fused(folder, *case)),
-        "fused": (list(gemm_fused.cases().items()), lambda folder, case: bench_fused(folder, *case))}[name]
+    lists = {"check": checks, "bench": benches, "small": lambda: list(gemm_fused.small_cases().items()),
+             "fused": lambda: list(gemm_fused.cases().items())}
+    kind, cases = named(lists, name)
+    function = {"check": check_plain, "bench": bench_plain, "small": lambda folder, case: check_fused(folder, *case),
+                "fused": lambda folder, case: bench_fused(folder, *case)}[kind]
     for i in range(first, len(cases)):
         result = function(bundle, cases[i])
         print(json.dumps({"case": i, **result}))
