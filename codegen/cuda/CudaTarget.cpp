@@ -149,7 +149,7 @@ FailureOr<CudaObject> emitCuda(ModuleOp module, const CudaArch &arch, const Cuda
     if (failed(unit))
       return failure();
     std::string name = kernel.getSymName().str(), suffix = arch.isPortable() ? ".ptx" : ".cubin";
-    jobs.push_back(makeImageJob({.name = name, .family = kernel.getFamily().str(), .source = "", .image = {}, .tiles = std::move(tiles)}, bannerOf(kernel, arch), unit->text, arch));
+    jobs.push_back(makeImageJob({.name = name, .family = kernel.getFamily().str(), .source = "", .image = {}, .bounds = unit->bounds, .tiles = std::move(tiles)}, bannerOf(kernel, arch), unit->text, arch));
     object.file.kernels.push_back({name, arch.name + "/" + name + suffix, unit->launch, unit->parameters, kernel.getNumArgs()});
   }
   if (!jobs.empty())
