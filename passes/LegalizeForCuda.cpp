@@ -45,6 +45,7 @@
 #include "passes/Passes.h"
 #include "passes/RowwiseGroups.h"
 #include "passes/StreamParts.h"
+#include "passes/TargetRemarks.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -64,8 +65,10 @@ public:
   Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels), rowwise(b, kernels) {}
 
   void run() {
-    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>()))
+    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
+      tellWhatComesApart(fusion);
       legalize(fusion);
+    }
     for (dit::MatmulOp product : block.getOps<dit::MatmulOp>())
       giveOneType(product);
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
@@ -76,6 +79,18 @@ public:
   }
 
 private:
+  /// Families of which the target has fused kernels; others are a heart and rowwise kernels by their nature.
+  void tellWhatComesApart(dit::FusionOp fusion) {
+    if (fusion.getFamily() != "gemm" && fusion.getFamily() != "rowwise")
+      return;
+    Verdict verdict = kernels.takes(fusion);
+    if (verdict)
+      return;
+    Block &body = fusion.getBodyBlock();
+    auto heart = llvm::find_if(body.without_terminator(), [](Operation &op) { return isHeart(&op); });
+    remarkDeviation(heart == body.without_terminator().end() ? &body.front() : &*heart, fusion.getFamily(), Deviation::TakenApart, verdict);
+  }
+
   void legalize(dit::FusionOp fusion) {
     if (kernels.takes(fusion))
       return;

@@ -97,8 +97,8 @@ public:
       return acceptsRowwise(fusion.getBodyBlock());
     if (fusion.getFamily() == "gemv" && llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>))
       return {};
-    if (fusion.getFamily() == "gemm" && !keepRoundings)
-      return acceptsGemm(fusion, residualBy());
+    if (fusion.getFamily() == "gemm")
+      return keepRoundings ? Verdict{Reason::KeepsRoundings} : acceptsGemm(fusion, residualBy());
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};
   }
 
@@ -109,6 +109,8 @@ public:
   bool takesLayouts(dit::FusionOp fusion, ArrayRef<MemRefType> types) const override {
     return fusion.getFamily() != "gemm" || acceptsGemm(fusion, types, residualBy());
   }
+
+  Verdict takesFast(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionVerdict(attention) : mmaAttentionVerdict(attention); }
 
   AttentionNeeds needsOf(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionNeeds(attention) : AttentionNeeds(); }
 

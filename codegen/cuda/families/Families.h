@@ -5,11 +5,14 @@
 #pragma once
 
 #include "codegen/cuda/CudaKernel.h"
+#include "dialects/fusion/Reason.h"
 
 namespace ditc {
 
 /// Any head sizes, masks and strides; tensor cores by mma.sync for 16-bit types.
 mlir::FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch);
+/// Does it compute this one on tensor cores?
+Verdict mmaAttentionVerdict(plan::KernelOp kernel);
 /// Products of at most 16 rows with any number of weights. The body is one dit.matmul per product.
 mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);
 mlir::FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &arch);
