@@ -39,6 +39,7 @@
 //   }
 #include "passes/LegalizeForCuda.h"
 
+#include "dialects/dit/Tensors.h"
 #include "passes/ColumnParts.h"
 #include "passes/Fusions.h"
 #include "passes/JoinedProducts.h"
@@ -113,7 +114,6 @@ private:
   /// A library call has one type, here the widest: where a product is wanted in a wider one than its operands have (what
   /// follows it, as in `baddbmm`, stayed apart), they are widened, which loses nothing.
   void giveOneType(dit::MatmulOp product) {
-    auto elementOf = [](Value value) { return mlir::cast<RankedTensorType>(value.getType()).getElementType(); };
     Type own = elementOf(product.getResult()), wide = own;
     if (!isa<FloatType>(own))
       return;
@@ -133,7 +133,7 @@ private:
   }
 
   Value cast(Value value, Type element) {
-    auto type = mlir::cast<RankedTensorType>(value.getType());
+    RankedTensorType type = tensorType(value);
     auto map = dit::MapOp::create(b, value.getLoc(), type.clone(element), value);
     OpBuilder::InsertionGuard guard(b);
     Block *body = b.createBlock(&map.getBody());
