@@ -11,17 +11,11 @@
 #include <exception>
 #include <fmt/format.h>
 #include <mutex>
-#include <regex>
 #include <thread>
 
 namespace ditc {
 
 namespace {
-
-int numberBefore(const std::string &log, const char *what) {
-  std::smatch match;
-  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : 0;
-}
 
 /// Asks for so many blocks beside each other instead.
 void setResidentBlocks(CudaKernel &kernel, int blocks) {
@@ -62,9 +56,9 @@ void compileSource(CudaKernel &kernel, const ImageJob &job, const CudaArch &arch
     flags.push_back("--ptxas-options=-v");
   CudaBinary binary = Nvrtc::get().compile({kernel.name + ".cu", kernel.source, job.headers, arch.name, flags});
   kernel.image = std::move(binary.image);
-  kernel.registers = numberBefore(binary.log, "registers");
-  kernel.sharedBytes = numberBefore(binary.log, "bytes smem");
-  kernel.spillBytes = numberBefore(binary.log, "bytes spill stores");
+  kernel.registers = binary.reported("registers").value_or(0);
+  kernel.sharedBytes = binary.reported("bytes smem").value_or(0);
+  kernel.spillBytes = binary.reported("bytes spill stores").value_or(0);
 }
 
 /// How many registers a rowwise kernel wants is an estimate until it is compiled: one that spills gets more of them, from
