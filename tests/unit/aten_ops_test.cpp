@@ -191,4 +191,10 @@ TEST_F(AtenOps, BatchNormInTrainingIsRefused) {
   EXPECT_THAT(refusal(b), HasSubstr("call model.eval() before exporting"));
 }
 
+TEST_F(AtenOps, StatisticsOfNormsAreNoResults) {
+  ProgramBuilder b = single("aten.group_norm.default", {{"input", {2, 3, 4}}}, {{"num_groups", integer(3)}}, {2, 3, 4});
+  b.output("scale", tensor("rstd"));
+  EXPECT_THAT(refusal(b), HasSubstr("output 'scale': reads 'rstd', a result that ditc does not compute; compute it from what its node reads"));
+}
+
 TEST_F(AtenOps, EveryRowHasOneTarget) { EXPECT_GT(AtenTable().targets().size(), 500u); } // the table refuses doubles
