@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/ColumnParts.h"
 
+#include "dialects/dit/Tensors.h"
 #include "passes/Fusions.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -11,8 +12,6 @@ using namespace mlir;
 namespace ditc {
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 constexpr size_t kMostParts = 2;
 

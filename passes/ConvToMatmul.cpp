@@ -20,6 +20,7 @@
 //     %y = dit.view %c : tensor<2x16x12xf32> -> tensor<2x16x4x3xf32>
 //     return %y : tensor<2x16x4x3xf32>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
 #include "passes/Terms.h"
 
@@ -32,8 +33,6 @@ namespace ditc {
 #include "passes/Passes.h.inc"
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 bool hasDisjointWindows(dit::ConvOp op) {
   if (op.getGroups() != 1 || op.getType().getNumElements() == 0)

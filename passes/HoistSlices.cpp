@@ -23,6 +23,7 @@
 //     %p = dit.permute %v [1, 2, 0, 3] : tensor<5x1x2x8xf32> -> tensor<1x2x5x8xf32>
 //     return %p : tensor<1x2x5x8xf32>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -34,8 +35,6 @@ namespace ditc {
 #include "passes/Passes.h.inc"
 
 namespace {
-
-ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 /// What a slice takes of each dimension.
 struct Ranges {

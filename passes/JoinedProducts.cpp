@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/JoinedProducts.h"
 
+#include "dialects/dit/Tensors.h"
+
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -8,8 +10,6 @@ using namespace mlir;
 namespace ditc {
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Known once weights are bound.
 bool isStable(Value value) {

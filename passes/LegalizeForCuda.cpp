@@ -39,12 +39,14 @@
 //   }
 #include "passes/LegalizeForCuda.h"
 
+#include "dialects/dit/Tensors.h"
 #include "passes/ColumnParts.h"
 #include "passes/Fusions.h"
 #include "passes/JoinedProducts.h"
 #include "passes/Passes.h"
 #include "passes/RowwiseGroups.h"
 #include "passes/StreamParts.h"
+#include "passes/TargetRemarks.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -64,8 +66,10 @@ public:
   Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels), rowwise(b, kernels) {}
 
   void run() {
-    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>()))
+    for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
+      tellWhatComesApart(fusion);
       legalize(fusion);
+    }
     for (dit::MatmulOp product : block.getOps<dit::MatmulOp>())
       giveOneType(product);
     for (Operation &op : llvm::make_early_inc_range(block.without_terminator()))
@@ -76,6 +80,18 @@ public:
   }
 
 private:
+  /// Families of which the target has fused kernels; others are a heart and rowwise kernels by their nature.
+  void tellWhatComesApart(dit::FusionOp fusion) {
+    if (fusion.getFamily() != "gemm" && fusion.getFamily() != "rowwise")
+      return;
+    Verdict verdict = kernels.takes(fusion);
+    if (verdict)
+      return;
+    Block &body = fusion.getBodyBlock();
+    auto heart = llvm::find_if(body.without_terminator(), [](Operation &op) { return isHeart(&op); });
+    remarkDeviation(heart == body.without_terminator().end() ? &body.front() : &*heart, fusion.getFamily(), Deviation::TakenApart, verdict);
+  }
+
   void legalize(dit::FusionOp fusion) {
     if (kernels.takes(fusion))
       return;
@@ -98,7 +114,6 @@ private:
   /// A library call has one type, here the widest: where a product is wanted in a wider one than its operands have (what
   /// follows it, as in `baddbmm`, stayed apart), they are widened, which loses nothing.
   void giveOneType(dit::MatmulOp product) {
-    auto elementOf = [](Value value) { return mlir::cast<RankedTensorType>(value.getType()).getElementType(); };
     Type own = elementOf(product.getResult()), wide = own;
     if (!isa<FloatType>(own))
       return;
@@ -118,7 +133,7 @@ private:
   }
 
   Value cast(Value value, Type element) {
-    auto type = mlir::cast<RankedTensorType>(value.getType());
+    RankedTensorType type = tensorType(value);
     auto map = dit::MapOp::create(b, value.getLoc(), type.clone(element), value);
     OpBuilder::InsertionGuard guard(b);
     Block *body = b.createBlock(&map.getBody());

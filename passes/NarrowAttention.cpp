@@ -24,6 +24,7 @@
 //     %p = dit.permute %o [0, 2, 1, 3] : tensor<1x2x6x8xbf16> -> tensor<1x6x2x8xbf16>
 //     return %p : tensor<1x6x2x8xbf16>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
 #include "passes/Terms.h"
 
@@ -37,7 +38,6 @@ namespace ditc {
 
 namespace {
 
-Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 bool isNarrow(Type type) { return type.isBF16() || type.isF16(); }
 
 /// The 16-bit type that `value` is a copy of, behind views; null when it is none.

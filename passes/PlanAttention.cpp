@@ -50,6 +50,7 @@
 
 #include "passes/KernelTable.h"
 #include "passes/Passes.h"
+#include "passes/TargetRemarks.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -101,6 +102,8 @@ private:
   }
 
   void rewrite(plan::LaunchOp launch, plan::KernelOp kernel, bool prepared) {
+    if (Verdict verdict = target.takesFast(kernel); !verdict)
+      remarkDeviation(launch, kernel.getFamily(), Deviation::SlowerKernel, verdict);
     AttentionNeeds needs = target.needsOf(kernel);
     bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !prepared; // zeroed memory belongs to a step
     if (!packs && !judges && !shares)

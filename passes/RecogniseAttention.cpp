@@ -43,6 +43,7 @@
 //     %y = dit.view %o : tensor<1x6x5x8xf32> -> tensor<6x5x8xf32>
 //     return %y : tensor<6x5x8xf32>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
 #include "passes/SpelledSoftmax.h"
 #include "passes/Terms.h"
@@ -59,9 +60,6 @@ namespace {
 
 /// Longer heads stay two products: a kernel holds a query's row and its sum at once.
 constexpr int64_t kMaxHeadSize = 256;
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
 
 /// One spelled attention and the operands that it becomes.
 class Rewrite {

@@ -44,6 +44,7 @@
 //     %y = dit.norm rms %x axes 1 eps 9.9999999747524271E-7 : (tensor<2x64xbf16>) -> tensor<2x64xf32>
 //     return %y : tensor<2x64xf32>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
 #include "passes/Terms.h"
 
@@ -56,8 +57,6 @@ namespace ditc {
 #include "passes/Passes.h.inc"
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 //===-- Formulas ----------------------------------------------------------------------------------===//
 

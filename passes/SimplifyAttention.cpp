@@ -23,6 +23,7 @@
 //     %o = dit.attention %q, %k, %v scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x2x6x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32>
 //     return %o : tensor<1x4x6x8xf32>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "dialects/reference/Evaluate.h"
 #include "passes/Passes.h"
 #include "passes/Terms.h"
@@ -40,9 +41,6 @@ namespace ditc {
 #include "passes/Passes.h.inc"
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
 
 /// How often each element along `axis` of `value` is repeated, neighbours equal; and the value without.
 struct Repeated {

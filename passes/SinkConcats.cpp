@@ -34,6 +34,7 @@
 //     %o = dit.attention %c, %k, %k scale 1.0 : (tensor<1x4x10x8xf32>, tensor<1x4x10x8xf32>, tensor<1x4x10x8xf32>) -> tensor<1x4x10x8xf32>
 //     return %o : tensor<1x4x10x8xf32>
 //   }
+#include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -48,8 +49,6 @@ namespace {
 
 /// A table may be cut into parts when it is at most this fraction of what it is combined with.
 constexpr int64_t kTableFraction = 4;
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 class Sinker {
 public:

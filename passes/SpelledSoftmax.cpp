@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/SpelledSoftmax.h"
 
+#include "dialects/dit/Tensors.h"
+
 #include "mlir/IR/Matchers.h"
 
 #include <cmath>
@@ -12,8 +14,6 @@ namespace ditc {
 
 /// A finite number that masked scores take must swallow any score that is added to it in f32.
 static constexpr double kHides = -1e30;
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 std::optional<Scaled> scaledBy(const Term &term) {
   if (term.is<arith::DivFOp>())

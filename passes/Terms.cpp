@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/Terms.h"
 
+#include "dialects/dit/Tensors.h"
+
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
 namespace ditc {
-
-static Type elementOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); }
 
 static bool isWidening(dit::MapOp map) {
   Type from = elementOf(map.getInputs()[0]), to = map.getType().getElementType();

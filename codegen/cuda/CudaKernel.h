@@ -20,11 +20,19 @@ struct CudaArch {
   bool isPortable() const { return name.starts_with("compute_"); }
 };
 
+/// What the unit of a rowwise kernel asks of the compiler, in these words.
+struct LaunchBounds {
+  int threads = 0;
+  int blocks = 1; ///< that a multiprocessor should hold
+  std::string text() const { return "__launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(blocks) + ")"; }
+};
+
 /// The unit defines `extern "C" __global__ void <name of the kernel>(parameters...)`. Argument i of the kernel is what
 /// parameters refer to as `arg` i: its address is that of element 0 (offsets of memrefs are applied by the launch).
 struct CudaUnit {
   std::string text;                ///< readable C++, formatted; includes templates by their path under templates/cuda
   cuda::LaunchShape launch;
+  LaunchBounds bounds; ///< of a rowwise kernel, an estimate: one that spills is compiled with fewer blocks
   std::vector<cuda::KernelParameter> parameters;
 
   /// Appends a parameter that is the address of argument `arg`.

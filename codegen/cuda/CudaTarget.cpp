@@ -95,10 +95,12 @@ public:
   Verdict takes(dit::FusionOp fusion) const override {
     if (fusion.getFamily() == "rowwise")
       return acceptsRowwise(fusion.getBodyBlock());
-    if (fusion.getFamily() == "gemv" && (!keepRoundings || llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>)))
-      return acceptsGemv(fusion);
-    if (fusion.getFamily() == "gemm" && !keepRoundings)
-      return acceptsGemm(fusion, residualBy());
+    if (fusion.getFamily() == "gemv") {
+      bool productsAlone = llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>);
+      return keepRoundings && !productsAlone ? Verdict{Reason::KeepsRoundings} : acceptsGemv(fusion);
+    }
+    if (fusion.getFamily() == "gemm")
+      return keepRoundings ? Verdict{Reason::KeepsRoundings} : acceptsGemm(fusion, residualBy());
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};
   }
 
@@ -109,6 +111,8 @@ public:
   bool takesLayouts(dit::FusionOp fusion, ArrayRef<MemRefType> types) const override {
     return fusion.getFamily() != "gemm" || acceptsGemm(fusion, types, residualBy());
   }
+
+  Verdict takesFast(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionVerdict(attention) : mmaAttentionVerdict(attention); }
 
   AttentionNeeds needsOf(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionNeeds(attention) : AttentionNeeds(); }
 
@@ -149,7 +153,7 @@ FailureOr<CudaObject> emitCuda(ModuleOp module, const CudaArch &arch, const Cuda
     if (failed(unit))
       return failure();
     std::string name = kernel.getSymName().str(), suffix = arch.isPortable() ? ".ptx" : ".cubin";
-    jobs.push_back(makeImageJob({.name = name, .family = kernel.getFamily().str(), .source = "", .image = {}, .tiles = std::move(tiles)}, bannerOf(kernel, arch), unit->text, arch));
+    jobs.push_back(makeImageJob({.name = name, .family = kernel.getFamily().str(), .source = "", .image = {}, .bounds = unit->bounds, .tiles = std::move(tiles)}, bannerOf(kernel, arch), unit->text, arch));
     object.file.kernels.push_back({name, arch.name + "/" + name + suffix, unit->launch, unit->parameters, kernel.getNumArgs()});
   }
   if (!jobs.empty())

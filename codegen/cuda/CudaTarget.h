@@ -37,6 +37,7 @@ struct CudaKernel {
   std::string name, family;
   std::string source;         ///< the unit, as it was compiled
   std::vector<uint8_t> image; ///< a cubin, or PTX
+  LaunchBounds bounds = {};   ///< of the source, as in CudaUnit
   int registers = 0, sharedBytes = 0, spillBytes = 0; ///< static shared memory; 0 for PTX, which the driver compiles
   std::optional<ChosenTiles> tiles = {}; ///< of a gemm
 };

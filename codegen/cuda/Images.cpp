@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/Nvrtc.h"
 #include "codegen/cuda/Templates.h"
+#include "runtime/Error.h"
 #include "runtime/Hash.h"
 
 #include <atomic>
@@ -10,34 +11,25 @@
 #include <exception>
 #include <fmt/format.h>
 #include <mutex>
-#include <regex>
 #include <thread>
 
 namespace ditc {
 
 namespace {
 
-int numberBefore(const std::string &log, const char *what) {
-  std::smatch match;
-  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : 0;
-}
-
-constexpr const char *kBlocks = R"(__launch_bounds__\((\d+), (\d+)\))";
-
-/// Blocks that a multiprocessor should hold, as a rowwise kernel's bounds say; 1 where nothing says so.
-int residentBlocksOf(const std::string &source) {
-  std::smatch match;
-  bool isRowwise = source.find("#include \"rowwise.cuh\"") != std::string::npos;
-  return isRowwise && std::regex_search(source, match, std::regex(kBlocks)) ? std::stoi(match[2]) : 1;
-}
-
-std::string withResidentBlocks(const std::string &source, int blocks) {
-  return std::regex_replace(source, std::regex(kBlocks), fmt::format("__launch_bounds__($1, {})", blocks), std::regex_constants::format_first_only);
+/// Asks for so many blocks beside each other instead.
+void setResidentBlocks(CudaKernel &kernel, int blocks) {
+  std::string old = kernel.bounds.text();
+  size_t at = kernel.source.find(old);
+  if (at == std::string::npos)
+    failInternal("the unit of '{}' has no {}", kernel.name, old);
+  kernel.bounds.blocks = blocks;
+  kernel.source.replace(at, old.size(), kernel.bounds.text());
 }
 
 /// An image with its resources, as the cache keeps it.
 std::vector<uint8_t> packImage(const CudaKernel &kernel) {
-  int numbers[4] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes, residentBlocksOf(kernel.source)};
+  int numbers[4] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes, kernel.bounds.blocks};
   std::vector<uint8_t> bytes(sizeof numbers);
   std::memcpy(bytes.data(), numbers, sizeof numbers);
   bytes.insert(bytes.end(), kernel.image.begin(), kernel.image.end());
@@ -49,9 +41,11 @@ bool unpackImage(const std::vector<uint8_t> &bytes, CudaKernel &kernel) {
   if (bytes.size() <= sizeof numbers)
     return false;
   std::memcpy(numbers, bytes.data(), sizeof numbers);
+  if (numbers[3] < 1 || numbers[3] > kernel.bounds.blocks)
+    return false;
   kernel.registers = numbers[0], kernel.sharedBytes = numbers[1], kernel.spillBytes = numbers[2];
-  if (numbers[3] != residentBlocksOf(kernel.source))
-    kernel.source = withResidentBlocks(kernel.source, numbers[3]);
+  if (numbers[3] != kernel.bounds.blocks)
+    setResidentBlocks(kernel, numbers[3]);
   kernel.image.assign(bytes.begin() + sizeof numbers, bytes.end());
   return true;
 }
@@ -62,18 +56,18 @@ void compileSource(CudaKernel &kernel, const ImageJob &job, const CudaArch &arch
     flags.push_back("--ptxas-options=-v");
   CudaBinary binary = Nvrtc::get().compile({kernel.name + ".cu", kernel.source, job.headers, arch.name, flags});
   kernel.image = std::move(binary.image);
-  kernel.registers = numberBefore(binary.log, "registers");
-  kernel.sharedBytes = numberBefore(binary.log, "bytes smem");
-  kernel.spillBytes = numberBefore(binary.log, "bytes spill stores");
+  kernel.registers = binary.reported("registers").value_or(0);
+  kernel.sharedBytes = binary.reported("bytes smem").value_or(0);
+  kernel.spillBytes = binary.reported("bytes spill stores").value_or(0);
 }
 
 /// How many registers a rowwise kernel wants is an estimate until it is compiled: one that spills gets more of them, from
 /// fewer blocks beside each other.
 void stopSpilling(CudaKernel &kernel, const ImageJob &job, const CudaArch &arch) {
-  for (int blocks = residentBlocksOf(kernel.source); kernel.spillBytes > 0 && blocks > 1;) {
+  for (int blocks = kernel.bounds.blocks; kernel.spillBytes > 0 && blocks > 1;) {
     blocks = blocks * 3 / 4;
     CudaKernel looser = kernel;
-    looser.source = withResidentBlocks(kernel.source, blocks);
+    setResidentBlocks(looser, blocks);
     compileSource(looser, job, arch);
     if (looser.spillBytes < kernel.spillBytes)
       kernel = std::move(looser);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <regex>
 
 namespace ditc {
 namespace {
@@ -140,6 +141,11 @@ std::vector<int> Nvrtc::architectures() const {
     return {};
   std::vector<int> numbers(static_cast<size_t>(count));
   return functions->architectures(numbers.data()) == kSuccess ? numbers : std::vector<int>();
+}
+
+std::optional<int> CudaBinary::reported(const std::string &what) const {
+  std::smatch match;
+  return std::regex_search(log, match, std::regex("(\\d+) " + what)) ? std::optional(std::stoi(match[1])) : std::nullopt;
 }
 
 CudaBinary Nvrtc::compile(const CudaSource &source) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ struct CudaSource {
 struct CudaBinary {
   std::vector<uint8_t> image;  ///< a cubin, or PTX for a compute_ architecture
   std::string log;             ///< warnings, and the assembler's resource report
+
+  /// The number before `what` in that report: "registers", "bytes smem", "bytes spill stores".
+  std::optional<int> reported(const std::string &what) const;
 };
 
 /// The library, loaded once per process. All functions may be called from several threads at a time.

@@ -129,11 +129,6 @@ static Num xlogy(Num x, Num y) { return select(isNan(y), y, select(x == 0.0, x.c
 static Num xlog1py(Num x, Num y) { return select(isNan(y), y, select(x == 0.0, x.constant(0.0), x * log1p(y))); }
 
 /// log(exp(x) + exp(y)) without overflow; equal infinities stay.
-static Num logAddExp(Num x, Num y) {
-  Num larger = max(x, y);
-  return select((x == y) & (abs(x) == HUGE_VAL), x, larger + log1p(exp(-abs(x - y))));
-}
-
 static Num logAddExp2(Num x, Num y) {
   Num larger = max(x, y);
   Num powers = apply<math::Exp2Op>(-abs(x - y)) + 1.0;

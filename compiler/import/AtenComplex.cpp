@@ -24,11 +24,15 @@ static Value pair(Emit &emit, Value real, Value imaginary) {
 /// The real type that the node's complex numbers are made of.
 static Type partType(OpContext &ctx) { return ctx.resultElement(); }
 
+namespace {
+
 /// An operand of a complex op; `value` is real, without the last dimension, unless `complex`.
 struct Operand {
   Value value;
   bool complex;
 };
+
+} // namespace
 
 static Operand operand(OpContext &ctx, std::string_view name) {
   if (std::optional<std::complex<double>> number = ctx.complexNumber(name))
@@ -143,10 +147,44 @@ static Value bilinear(OpContext &ctx, Operand x, Operand y, llvm::function_ref<V
   return pair(emit, real, imaginary);
 }
 
-static Results matrixProduct(OpContext &ctx) {
-  const char *second = ctx.has("mat2") ? "mat2" : "other";
-  auto real = [&](Value a, Value b) { return matmulOf(ctx.emit, a, b, partType(ctx)); };
-  return {bilinear(ctx, operand(ctx, "self"), operand(ctx, second), real)};
+static Value matrixProduct(OpContext &ctx, Operand x, Operand y) {
+  return bilinear(ctx, x, y, [&](Value a, Value b) { return matmulOf(ctx.emit, a, b, partType(ctx)); });
+}
+
+static OpImport matrixProduct(const char *second) {
+  return [=](OpContext &ctx) -> Results { return {matrixProduct(ctx, operand(ctx, "self"), operand(ctx, second))}; };
+}
+
+static Results vectorProduct(OpContext &ctx) { // vdot: self is conjugated
+  Operand self = operand(ctx, "self");
+  if (self.complex)
+    self.value = conjugated(ctx, self.value);
+  return {matrixProduct(ctx, self, operand(ctx, "other"))};
+}
+
+static Results linear(OpContext &ctx) {
+  auto real = [&](Value a, Value b) { return matmulOf(ctx.emit, a, ctx.emit.transpose(b, 0, 1), partType(ctx)); };
+  Value result = bilinear(ctx, operand(ctx, "input"), operand(ctx, "weight"), real);
+  return {ctx.has("bias") ? ctx.emit.add(result, widened(ctx, operand(ctx, "bias")), partType(ctx)) : result};
+}
+
+/// addmm and its like: beta · self + alpha · product; with beta 0 the contents of self do not matter.
+static OpImport addProduct(const char *first, const char *second) {
+  return [=](OpContext &ctx) -> Results {
+    auto times = [&](Value value, const char *name) {
+      double factor = ctx.number(name, 1);
+      return factor == 1 ? value : ctx.emit.mul(value, factor);
+    };
+    Value result = times(matrixProduct(ctx, operand(ctx, first), operand(ctx, second)), "alpha");
+    if (ctx.number("beta", 1) != 0)
+      result = ctx.emit.add(times(widened(ctx, operand(ctx, "self")), "beta"), result, partType(ctx));
+    return {result};
+  };
+}
+
+static Results outer(OpContext &ctx) {
+  Operand column = operand(ctx, "self"), row = operand(ctx, "vec2");
+  return {product(ctx, {ctx.emit.unsqueeze(column.value, 1), column.complex}, {ctx.emit.unsqueeze(row.value, 0), row.complex})};
 }
 
 static Results einsum(OpContext &ctx) {
@@ -248,6 +286,7 @@ std::vector<OpRow> atenComplex() {
       {"aten.conj.default", conjugate, View}, // torch keeps a flag on a view; ours cannot be followed back
       {"aten._conj.default", conjugate, View},
       {"aten.conj_physical.default", conjugate},
+      {"aten._conj_physical.default", conjugate},
       {"aten.mH.default", adjoint, View},
       {"aten.adjoint.default", adjoint, View},
       {"aten.neg.default", negate},
@@ -260,10 +299,17 @@ std::vector<OpRow> atenComplex() {
       {"aten.multiply.Tensor", mul},
       {"aten.div.Tensor", div},
       {"aten.div.Scalar", div},
-      {"aten.matmul.default", matrixProduct},
-      {"aten.__matmul__.default", matrixProduct},
-      {"aten.mm.default", matrixProduct},
-      {"aten.bmm.default", matrixProduct},
+      {"aten.matmul.default", matrixProduct("other")},
+      {"aten.__matmul__.default", matrixProduct("other")},
+      {"aten.mm.default", matrixProduct("mat2")},
+      {"aten.bmm.default", matrixProduct("mat2")},
+      {"aten.mv.default", matrixProduct("vec")},
+      {"aten.dot.default", matrixProduct("tensor")},
+      {"aten.vdot.default", vectorProduct},
+      {"aten.linear.default", linear},
+      {"aten.addmm.default", addProduct("mat1", "mat2")},
+      {"aten.baddbmm.default", addProduct("batch1", "batch2")},
+      {"aten.outer.default", outer},
       {"aten.einsum.default", einsum},
       {"aten.reciprocal.default", reciprocal},
       {"aten.square.default", square},

@@ -239,6 +239,36 @@ static OpImport window(double constant) {
   };
 }
 
+/// A transform of each frame of a signal, `hop_length` behind the one before, under a window that stands in the frame's middle.
+static Results shortTime(OpContext &ctx) {
+  Emit &emit = ctx.emit;
+  if (ctx.flag("align_to_window", false))
+    fail("stft with align_to_window is not supported; cut the signal before it");
+  if (ctx.isComplex("window"))
+    fail("stft with a complex window is not supported; multiply frames by it and call fft");
+  bool isComplex = ctx.isComplex("self");
+  Value signal = emit.cast(ctx.tensor("self"), ctx.resultElement());
+  int64_t axis = Emit::rankOf(signal) - 1 - isComplex, size = ctx.integer("n_fft"), hop = ctx.integer("hop_length", size / 4);
+  int64_t width = ctx.integer("win_length", size), frames = (Emit::shapeOf(signal)[axis] - size) / hop + 1;
+  std::vector<int64_t> positions;
+  for (int64_t i = 0; i < tableSize(frames * size); ++i)
+    positions.push_back(i / size * hop + i % size);
+  Value framed = emit.gather(signal, positions, axis);
+  SmallVector<int64_t> shape(Emit::shapeOf(framed));
+  shape[axis] = frames;
+  shape.insert(shape.begin() + axis + 1, size);
+  framed = emit.view(framed, shape);
+  int64_t low = (size - width) / 2, high = size - width - low;
+  Value window = ctx.optionalTensor("window");
+  if (!window)
+    window = emit.full({width}, ctx.resultElement(), Scalar::of(1.0));
+  window = emit.pad(window, {low}, {high}, Scalar::of(0.0));
+  framed = emit.mul(framed, isComplex ? emit.unsqueeze(window, -1) : window, ctx.resultElement());
+  Transform each{axis + 1, size, false, ctx.flag("normalized", false) ? 1 / std::sqrt(static_cast<double>(size)) : 1};
+  Value result = isComplex ? fourier(emit, framed, each) : fourierOfReal(emit, framed, each, ctx.flag("onesided", true));
+  return {emit.transpose(result, axis, axis + 1)};
+}
+
 std::vector<OpRow> fourierRows() {
   using enum Aliasing;
   return {
@@ -254,9 +284,16 @@ std::vector<OpRow> fourierRows() {
       {"aten.fft_irfft.default", transform(Kind::ToReal, true, 1), Fresh, true},
       {"aten.fft_irfft2.default", transform(Kind::ToReal, true, 2), Fresh, true},
       {"aten.fft_irfftn.default", transform(Kind::ToReal, true, 0), Fresh, true},
+      {"aten.fft_hfft.default", transform(Kind::ToReal, false, 1), Fresh, true},
+      {"aten.fft_hfft2.default", transform(Kind::ToReal, false, 2), Fresh, true},
+      {"aten.fft_hfftn.default", transform(Kind::ToReal, false, 0), Fresh, true},
+      {"aten.fft_ihfft.default", transform(Kind::FromReal, true, 1), Fresh, true},
+      {"aten.fft_ihfft2.default", transform(Kind::FromReal, true, 2), Fresh, true},
+      {"aten.fft_ihfftn.default", transform(Kind::FromReal, true, 0), Fresh, true},
       {"aten._fft_c2c.default", [](OpContext &ctx) { return decomposed(ctx, Kind::Complex); }, Fresh, true},
       {"aten._fft_r2c.default", [](OpContext &ctx) { return decomposed(ctx, Kind::FromReal); }, Fresh, true},
       {"aten._fft_c2r.default", [](OpContext &ctx) { return decomposed(ctx, Kind::ToReal); }, Fresh, true},
+      {"aten.stft.default", shortTime, Fresh, true},
       {"aten.hann_window.default", window(0.5)},
       {"aten.hann_window.periodic", window(0.5)},
       {"aten.hamming_window.default", window(0.54)},

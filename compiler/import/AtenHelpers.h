@@ -36,6 +36,9 @@ Value takeDiagonal(Emit &emit, Value matrix, int64_t offset);
 /// The dimensions [first, first + count) of `value` as one.
 Value mergeDims(Emit &emit, Value value, int64_t first, int64_t count);
 
+/// Padded with `fill`; where the last dimension holds the parts of complex numbers, imaginary ones with 0.
+Value padWith(Emit &emit, Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high, Scalar fill, bool isComplex);
+
 /// An index tensor without negative entries for a dimension of `size`; constants are rewritten now.
 Value wrapIndex(OpContext &ctx, Value index, int64_t size);
 

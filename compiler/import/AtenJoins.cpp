@@ -3,8 +3,6 @@
 // ATen ops that make one tensor of several, and grids of coordinates.
 #include "compiler/import/AtenHelpers.h"
 
-#include "runtime/Error.h"
-
 using namespace mlir;
 
 namespace ditc {
@@ -102,15 +100,13 @@ static Results padSequence(OpContext &ctx) {
   std::vector<Value> values = ctx.tensors("sequences");
   bool batchFirst = ctx.flag("batch_first", false);
   int64_t length = ctx.resultType().getDimSize(batchFirst ? 1 : 0);
-  double padding = ctx.number("padding_value", 0);
-  if (padding != 0 && ctx.resultIsComplex())
-    fail("pads complex sequences with {}, which is supported for 0 only", padding);
+  Scalar padding = Scalar::of(ctx.number("padding_value", 0));
   for (Value &value : values) {
     SmallVector<int64_t> low(Emit::rankOf(value), 0), high = low;
     high[0] = length - Emit::shapeOf(value)[0];
     if (ctx.text("padding_side", "right") == "left")
       std::swap(low, high);
-    value = ctx.emit.unsqueeze(ctx.emit.pad(value, low, high, Scalar::of(padding)), batchFirst ? 0 : 1);
+    value = ctx.emit.unsqueeze(padWith(ctx.emit, value, low, high, padding, ctx.resultIsComplex()), batchFirst ? 0 : 1);
   }
   return {ctx.emit.concat(values, batchFirst ? 0 : 1)};
 }

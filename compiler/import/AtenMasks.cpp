@@ -111,10 +111,11 @@ static Results isIn(OpContext &ctx) {
   })};
 }
 
-/// How many boundaries lie before each value.
+/// How many boundaries lie before each value; lines of values have lines of boundaries, or all have the same. Their order does
+/// not matter.
 static Value countBefore(OpContext &ctx, Value values, Value boundaries, bool right) {
-  if (Emit::rankOf(boundaries) != 1)
-    fail("boundaries of rank {} are not supported, only 1", Emit::rankOf(boundaries));
+  if (Emit::rankOf(boundaries) > 1)
+    boundaries = ctx.emit.unsqueeze(boundaries, -2);
   Emit &emit = ctx.emit;
   Type compare = isa<FloatType>(Emit::elementOf(values)) || isa<FloatType>(Emit::elementOf(boundaries))
                      ? Type(emit.builder().getF64Type())

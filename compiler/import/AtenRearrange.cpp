@@ -87,10 +87,17 @@ static Results repeatInterleaveIndices(OpContext &ctx) {
 
 //===-- Padding -----------------------------------------------------------------------------------===//
 
+Value padWith(Emit &emit, Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high, Scalar fill, bool isComplex) {
+  if (!isComplex || fill.number == 0)
+    return emit.pad(value, low, high, fill);
+  auto part = [&](int64_t i, Scalar filled) {
+    return emit.unsqueeze(emit.pad(emit.select(value, -1, i), low.drop_back(), high.drop_back(), filled), -1);
+  };
+  return emit.concat({part(0, fill), part(1, Scalar::of(0.0))}, -1);
+}
+
 static Value padConstant(OpContext &ctx, ArrayRef<int64_t> amounts, Scalar fill) {
   Value self = ctx.tensor("self");
-  if (ctx.isComplex("self") && fill.number != 0)
-    fail("pads a complex tensor with {}, only 0 is supported", fill.number);
   int64_t rank = torchRank(ctx, "self", self);
   SmallVector<int64_t> low(Emit::rankOf(self), 0), high = low;
   for (size_t i = 0; i + 1 < amounts.size(); i += 2) {
@@ -98,7 +105,7 @@ static Value padConstant(OpContext &ctx, ArrayRef<int64_t> amounts, Scalar fill)
     low[rank - 1 - i / 2] = amounts[i];
     high[rank - 1 - i / 2] = amounts[i + 1];
   }
-  return ctx.emit.pad(self, low, high, fill);
+  return padWith(ctx.emit, self, low, high, fill, ctx.isComplex("self"));
 }
 
 /// Where position `i`, maybe outside [0, size), reads by the padding mode.

@@ -69,15 +69,6 @@ static Results countNonzero(OpContext &op) {
   return {op.emit.reduce(dit::ReduceKind::Sum, self, axesOf(op, "dim", Emit::rankOf(self)), false, op.resultElement())};
 }
 
-/// A sum that skips NaN.
-static Results nanSum(OpContext &op) {
-  Value self = op.tensor("self");
-  Type element = op.resultElement();
-  Value numbers = elementwise(op.emit, Operand(self), dit::computeType(element), element,
-                              [](ArrayRef<Num> x) { return x[0].isFloat() ? select(isNan(x[0]), x[0].constant(0.0), x[0]) : x[0]; });
-  return {op.emit.reduce(dit::ReduceKind::Sum, numbers, axesOf(op, "dim", Emit::rankOf(self)), op.flag("keepdim", false), element)};
-}
-
 /// The sum of the diagonal of a matrix: every (columns + 1)-th element.
 static Results trace(OpContext &op) {
   Value self = op.tensor("self");
@@ -373,10 +364,10 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.cummax.default"}, runningExtreme(true));
   rows.row({"aten.cummin.default"}, runningExtreme(false));
   rows.row({"aten.diff.default"}, difference);
-  rows.row({"aten.nansum.default"}, nanSum);
   rows.row({"aten.trace.default"}, trace);
   std::vector<OpRow> result = rows.take();
   llvm::append_range(result, quantileRows());
+  llvm::append_range(result, statisticsRows());
   return result;
 }
 

@@ -135,12 +135,31 @@ std::string refusalOf(std::string_view target) {
            "that it comes from";
   std::string_view shortName = shortTarget(target);
   if (shortName.starts_with("higher_order."))
-    return "this higher-order op is not supported";
+    return "this higher-order op is not supported; call what it runs directly";
   if (shortName.starts_with("aten."))
     return "";
   if (shortName.starts_with("#") || shortName == target)
     return "not an ATen op";
   return "custom ops are not supported; rewrite the call with ATen ops before exporting";
+}
+
+/// gru, lstm, rnn_tanh, rnn_relu: torch's decompositions write them step by step.
+static bool isRecurrent(std::string_view name) { return name == "gru" || name == "lstm" || name == "rnn_tanh" || name == "rnn_relu"; }
+
+static bool isFactorisation(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"svd", "qr",  "cholesky", "cholesky_inverse", "cholesky_solve", "inverse",      "pinverse",   "det",
+                                                "logdet", "slogdet", "lu_unpack", "lu_solve", "ormqr", "geqrf", "triangular_solve", "matrix_exp", "_lu_with_info", "lstsq"};
+  return name.starts_with("linalg_") || name.starts_with("_linalg_") || llvm::is_contained(kNames, name);
+}
+
+std::string adviceOn(std::string_view target) {
+  std::string_view name = atenName(target);
+  if (isRecurrent(name))
+    return "recurrent layers are not supported; call ep.run_decompositions() before saving, which writes their steps";
+  if (isFactorisation(name))
+    return "this ATen op is not supported; pass its result as an input, or make it a buffer where it depends on weights only";
+  return "this ATen op is not supported; ep.run_decompositions() before saving may write it with others, else rewrite it or "
+         "compute it outside the model";
 }
 
 } // namespace ditc

@@ -49,4 +49,7 @@ bool isItem(std::string_view target);
 /// Why a target is refused whatever its arguments; empty when it is not.
 std::string refusalOf(std::string_view target);
 
+/// That a target without a row is not supported, and what to do about it.
+std::string adviceOn(std::string_view target);
+
 } // namespace ditc

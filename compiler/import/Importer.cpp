@@ -75,7 +75,7 @@ Values::Id Importer::idOf(const std::string &name) {
     return known->second;
   auto leaf = scopes.size() == 1 ? leaves.find(name) : leaves.end();
   if (leaf == leaves.end())
-    fail("reads '{}', a result that ditc does not compute", name);
+    fail("reads '{}', a result that ditc does not compute; compute it from what its node reads", name);
   const InputSpec &spec = *leaf->second;
   Origin origin = Origin::Constant;
   if (spec.kind == InputSpec::Kind::Parameter)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/Num.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace ditc {
@@ -50,5 +52,10 @@ Num abs(Num x) {
 }
 
 Num isNan(Num x) { return {x.builder(), arith::CmpFOp::create(x.builder(), arith::CmpFPredicate::UNO, x.value(), x.value())}; }
+
+Num logAddExp(Num x, Num y) {
+  Num larger = max(x, y);
+  return select((x == y) & (abs(x) == HUGE_VAL), x, larger + log1p(exp(-abs(x - y))));
+}
 
 } // namespace ditc

@@ -103,6 +103,7 @@ inline Num pow(Num x, Num y) { return combine<mlir::math::PowFOp>(x, y); }
 inline Num floor(Num x) { return apply<mlir::math::FloorOp>(x); }
 inline Num trunc(Num x) { return apply<mlir::math::TruncOp>(x); }
 inline Num roundEven(Num x) { return apply<mlir::math::RoundEvenOp>(x); }
+Num logAddExp(Num x, Num y); ///< log(exp(x) + exp(y))
 inline Num copysign(Num x, Num y) { return combine<mlir::math::CopySignOp>(x, y); }
 
 } // namespace ditc

@@ -29,7 +29,10 @@ Value vectorNorm(Emit &emit, Value input, double p, ArrayRef<int64_t> axes);
 /// Without `axes` (sizes of 1), or as it is.
 Value dropAxes(Emit &emit, Value value, ArrayRef<int64_t> axes, bool keep);
 
-/// Rows of the ATen table for quantiles and medians (AtenQuantiles.cpp).
+/// Rows of the ATen table for quantiles, medians and modes (AtenQuantiles.cpp).
 std::vector<OpRow> quantileRows();
+
+/// Sums that skip NaN, histograms and their like (AtenStatistics.cpp).
+std::vector<OpRow> statisticsRows();
 
 } // namespace ditc

@@ -218,7 +218,8 @@ std::string Scan::reasonAgainst(const Node &node, const Graph &graph, const Reso
   if (!refusal.empty() && !(target.row && allConstant(node, names)))
     return refusal;
   if (!target.row)
-    return table.resolve(node.target, false).row ? "not supported on complex tensors" : "this ATen op is not supported";
+    return table.resolve(node.target, false).row ? "not supported on complex tensors; write it with their parts (torch.view_as_real)"
+                                                 : adviceOn(node.target);
   if (isTrainingDropout(node))
     return "dropout is switched on; call model.eval() before exporting";
   if (readsByUnknownMask(node, graph, names) && !isWrittenBack(node, graph, table))

@@ -3,6 +3,6 @@ set(DITC_ATEN_MATH_SOURCES
   Num.cpp Elementwise.cpp Reductions.cpp
   AtenPointwise.cpp AtenUnary.cpp AtenActivations.cpp AtenBinary.cpp
   AtenComparisons.cpp AtenTernary.cpp
-  AtenReductions.cpp AtenQuantiles.cpp AtenNorms.cpp
+  AtenReductions.cpp AtenQuantiles.cpp AtenStatistics.cpp AtenNorms.cpp
   AtenMatmul.cpp AtenEinsum.cpp AtenAttention.cpp
   AtenConv.cpp AtenPooling.cpp AtenResample.cpp AtenSample.cpp AtenFourier.cpp)

@@ -7,6 +7,7 @@
 #include "compiler/padding/PaddedShape.h"
 #include "compiler/padding/PaddingProof.h"
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 #include <map>
 #include <string>
@@ -22,9 +23,6 @@ struct Refusal {
 };
 
 [[noreturn]] void refuse(mlir::Operation &op, std::string_view why);
-
-inline mlir::ArrayRef<int64_t> shapeOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape(); }
-inline mlir::Type elementOf(mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType(); }
 
 /// What is known of the values of one import. Values are kept by their opaque pointer, in a map whose references stay.
 class KnownPadding {

@@ -163,33 +163,50 @@ struct End {
   }
 };
 
-class MissedFolder {
+/// Remarks as entries; those of repeated blocks are one, which lists the nodes.
+class RemarkFolder {
 public:
-  MissedFolder(const GraphRecord &graph, const Folded &folded) : graph(graph), folded(folded), index(graph) {}
+  RemarkFolder(const GraphRecord &graph, const Folded &folded) : graph(graph), folded(folded), index(graph) {}
 
-  void add(const FusionRemark &remark) {
+  void addMissed(const FusionRemark &remark) {
     End producer = end(remark.fact("Producer"), remark.fact("Kernel")), reader = end(remark.fact("Reader"), remark.fact("ReaderKernel"));
     std::optional<BlockPosition> home = homeOf(reader, producer);
     NodeName operand = parseNodeName(remark.fact("Operand"));
     json entry{{"reason", remark.fact("Reason")}, {"sentence", sentenceOf(remark.fact("Reason"))}, {"producer", producer.toJson(folded, home)},
                {"reader", reader.toJson(folded, home)}, {"operand", {{"path", generalise(operand.path, home)}}}, {"bytes", remark.number("Bytes")},
                {"beside", remark.fact("Relation") == "beside"}};
-    std::string key = entry.dump();
-    auto [place, isNew] = places.try_emplace(key, list.size());
-    if (isNew)
-      list.push_back(std::move(entry));
-    json &target = list[place->second];
-    target["count"] = target.value("count", 0) + 1;
+    json &target = fold(std::move(entry), home);
     target["producer"]["nodes"].push_back(producer.name.node);
     target["reader"]["nodes"].push_back(reader.name.node);
     target["operand"]["nodes"].push_back(operand.node);
-    target["indices"].push_back(home ? home->index : -1);
     target["launches"].push_back({producer.kernel ? launchName(*producer.kernel) : "", reader.kernel ? launchName(*reader.kernel) : ""});
+  }
+
+  void addDeviation(const FusionRemark &remark) {
+    End anchor = end(remark.fact("Anchor"), remark.fact("Kernel"));
+    std::optional<BlockPosition> home = homeOf(anchor, anchor);
+    NodeName operand = parseNodeName(remark.fact("Operand"));
+    json &target = fold({{"deviation", remark.fact("Deviation")}, {"reason", remark.fact("Reason")}, {"sentence", sentenceOf(remark.fact("Reason"))},
+                         {"kernel", anchor.toJson(folded, home)}, {"operand", {{"path", generalise(operand.path, home)}}}}, home);
+    target["kernel"]["nodes"].push_back(anchor.name.node);
+    target["operand"]["nodes"].push_back(operand.node);
+    target["launches"].push_back(anchor.kernel ? launchName(*anchor.kernel) : "");
   }
 
   json take() { return std::move(list); }
 
 private:
+  /// The entry that is equal to this one but for its nodes, one longer.
+  json &fold(json entry, const std::optional<BlockPosition> &home) {
+    auto [place, isNew] = places.try_emplace(entry.dump(), list.size());
+    if (isNew)
+      list.push_back(std::move(entry));
+    json &target = list[place->second];
+    target["count"] = target.value("count", 0) + 1;
+    target["indices"].push_back(home ? home->index : -1);
+    return target;
+  }
+
   End end(const std::string &text, const std::string &family) const {
     NodeName name = parseNodeName(text);
     return {name, index.find(name, family), family};
@@ -219,10 +236,18 @@ private:
 } // namespace
 
 json notFusedJson(const std::vector<FusionRemark> &remarks, const GraphRecord &graph, const Folded &folded) {
-  MissedFolder folder(graph, folded);
+  RemarkFolder folder(graph, folded);
   for (const FusionRemark &remark : remarks)
     if (!remark.passed && !remark.fact("Reason").empty())
-      folder.add(remark);
+      folder.addMissed(remark);
+  return folder.take();
+}
+
+json deviationsJson(const std::vector<FusionRemark> &remarks, const GraphRecord &graph, const Folded &folded) {
+  RemarkFolder folder(graph, folded);
+  for (const FusionRemark &remark : remarks)
+    if (!remark.fact("Deviation").empty())
+      folder.addDeviation(remark);
   return folder.take();
 }
 

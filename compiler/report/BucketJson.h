@@ -17,6 +17,8 @@ nlohmann::json blocksJson(const GraphRecord &graph, const Folded &folded);
 nlohmann::json freeJson(const GraphRecord &graph);
 /// Missed fusions with their reason, sentence, producer, reader and operand.
 nlohmann::json notFusedJson(const std::vector<FusionRemark> &remarks, const GraphRecord &graph, const Folded &folded);
+/// Kernels that a target launches otherwise than planned, with the reason.
+nlohmann::json deviationsJson(const std::vector<FusionRemark> &remarks, const GraphRecord &graph, const Folded &folded);
 /// Launches, bytes, floating-point operations of one step.
 nlohmann::json totalsJson(const GraphRecord &graph, const UnfusedRecord &unfused);
 nlohmann::json memoryJson(const MemoryRecord &memory);

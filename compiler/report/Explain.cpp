@@ -92,6 +92,7 @@ private:
     text += fmt::format("  {}, {:.3g} FLOP per byte: bound by {}, at least {} on {}\n", flopsText(kernel["flops"]), kernel["intensity"].get<double>(),
                         kernel["bound_by"] == "memory" ? "memory" : kernel["bound_by"] == "matrix" ? "the matrix units" : "scalar arithmetic", timeText(kernel["roofline_us"]),
                         report["gpu"]["name"].get<std::string>());
+    describeDeviations(ops.front());
     describeMissed(ops);
     text += "\n";
   }
@@ -141,6 +142,25 @@ private:
       text += fmt::format("    and {} views\n", views);
   }
 
+  /// What targets do instead of this launch.
+  void describeDeviations(const Match &first) {
+    std::string launch = (*first.kernel)["launches"][first.launch];
+    for (const auto &[target, plan] : bucket["targets"].items())
+      for (const json &entry : plan.value("deviations", json::array()))
+        for (size_t i = 0; i < entry["launches"].size(); ++i)
+          if (entry["launches"][i] == launch)
+            text += fmt::format("  for {} it is {}\n    {}{}\n", target, deviationText(entry), reasonText(entry), operandText(entry, i));
+  }
+
+  /// "no_slot: the template has ..."
+  static std::string reasonText(const json &entry) { return fmt::format("{}: {}", entry["reason"].get<std::string>(), entry["sentence"].get<std::string>()); }
+
+  /// ", operand blocks.0.attn (to_5)", where the reason has one.
+  static std::string operandText(const json &entry, size_t i) {
+    std::string node = entry["operand"]["nodes"].at(i);
+    return node.empty() ? "" : ", operand " + nameText(pathOf(entry["operand"], entry["indices"][i]), node);
+  }
+
   /// Missed fusions of this launch; those of the operations that were asked for come first.
   void describeMissed(const std::vector<Match> &ops) {
     const Match &first = ops.front();
@@ -177,11 +197,10 @@ private:
     const json &other = entry[reads ? "producer" : "reader"], &mine = entry[reads ? "reader" : "producer"];
     auto named = [&](const json &end) { return nameText(pathOf(end, entry["indices"][i]), end["nodes"].at(i)); };
     std::string id = entry["launches"][i][reads ? 0 : 1];
-    std::string operand = entry["operand"]["nodes"].at(i).get<std::string>().empty() ? "" : ", operand " + named(entry["operand"]);
     std::string which = entry.value("beside", false) ? "does the same as" : reads ? "makes what is read by" : "reads";
     std::string moved = entry.value("beside", false) ? "" : fmt::format("; {} written and read again", bytesText(entry["bytes"]));
-    return fmt::format("    {} {} {}, which {} {}\n      {}: {}{}{}\n", id, other["family"].get<std::string>(), named(other), which, named(mine), entry["reason"].get<std::string>(),
-                       entry["sentence"].get<std::string>(), operand, moved);
+    return fmt::format("    {} {} {}, which {} {}\n      {}{}{}\n", id, other["family"].get<std::string>(), named(other), which, named(mine), reasonText(entry),
+                       operandText(entry, i), moved);
   }
 
   const json &report, &bucket;

@@ -2,6 +2,7 @@
 #include "compiler/report/Graph.h"
 
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -17,8 +18,6 @@ namespace {
 /// The IR of a kernel is cut to this many lines of this many characters: enough for every kernel of a block;
 /// the modulation of all blocks is one launch of hundreds of equal products.
 constexpr size_t kMaxIrLines = 150, kMaxIrWidth = 500;
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 std::string typeText(Value value) {
   std::string text;

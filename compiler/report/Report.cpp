@@ -69,17 +69,17 @@ void Report::observe(Contract contract, ModuleOp module) {
 
 void Report::addBucket(const std::string &name) {
   assignHomes(graph);
-  Folded folded = foldBlocks(graph);
+  folded = foldBlocks(graph);
   json notFused = notFusedJson(remarks.take(), graph, folded), totals = totalsJson(graph, unfused);
   totals["reasons"] = reasonCounts(notFused);
   buckets.push_back({{"name", name}, {"totals", totals}, {"blocks", blocksJson(graph, folded)}, {"kernels", kernelsJson(graph, folded)}, {"free", freeJson(graph)},
                      {"not_fused", notFused}, {"targets", json::object()}});
-  graph = {};
 }
 
 void Report::addPlan(const std::string &target, ModuleOp planned, const Plan &plan) {
   json &bucket = buckets.back();
   bucket["targets"][target] = targetJson(planned, plan);
+  bucket["targets"][target]["deviations"] = deviationsJson(remarks.take(), graph, folded);
   json &totals = bucket["totals"];
   if (totals.contains("today_target"))
     return; // totals are those of the first target

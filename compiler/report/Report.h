@@ -5,6 +5,7 @@
 // fusion remarks. Everything that people read (text, page, explain, diff) is made from the JSON.
 #pragma once
 
+#include "compiler/report/Fold.h"
 #include "compiler/report/Graph.h"
 #include "compiler/report/RemarkCollector.h"
 #include "dialects/Contracts.h"
@@ -38,7 +39,8 @@ public:
 
 private:
   RemarkCollector remarks;
-  GraphRecord graph;
+  GraphRecord graph; ///< of the last bucket
+  Folded folded;
   UnfusedRecord unfused;
   nlohmann::json buckets = nlohmann::json::array();
   nlohmann::json kernels = nlohmann::json::object();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/ranges.h>
 #include <map>
 
 namespace ditc {
@@ -43,6 +44,8 @@ const json *kernelOf(const json &bucket, const std::string &id) {
 std::string bytesText(double bytes) { return scaled(bytes, 1000, {"B", "KB", "MB", "GB", "TB"}); }
 std::string flopsText(double flops) { return scaled(flops, 1000, {"FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"}); }
 std::string timeText(double microseconds) { return scaled(microseconds, 1000, {"us", "ms", "s"}); }
+
+std::string deviationText(const json &entry) { return entry["deviation"] == "taken_apart" ? "taken apart" : "by a slower kernel"; }
 
 std::string rangesText(const std::vector<int64_t> &numbers) {
   std::string text;
@@ -178,6 +181,26 @@ std::string reasonsText(const json &bucket) {
   return text + (text.empty() ? "" : "\n");
 }
 
+/// Kernels that a target launches otherwise than the catalogue planned them, those with one reason together.
+std::string deviationsText(const json &bucket) {
+  std::string text;
+  for (const auto &[target, plan] : bucket["targets"].items()) {
+    std::map<std::string, std::pair<int64_t, std::vector<std::string>>> lines; // count and names by what they have in common
+    for (const json &entry : plan.value("deviations", json::array())) {
+      const json &kernel = entry["kernel"];
+      auto &[count, names] = lines[fmt::format("{}, {}\n         {}: {}", kernel["family"].get<std::string>(), deviationText(entry), entry["reason"].get<std::string>(), entry["sentence"].get<std::string>())];
+      count += entry["count"].get<int64_t>();
+      std::string path = shortPath(kernel["path"]), name = path.empty() ? kernel["nodes"].at(0).get<std::string>() : path;
+      if (std::ranges::find(names, name) == names.end())
+        names.push_back(name);
+    }
+    text += lines.empty() ? "" : fmt::format("planned, but not launched by {}\n", target);
+    for (const auto &[line, kernels] : lines)
+      text += fmt::format("  {:>5}  {}\n         {}\n", kernels.first, line, clip(fmt::format("{}", fmt::join(kernels.second, ", ")), 70));
+  }
+  return text + (text.empty() ? "" : "\n");
+}
+
 std::string memoryText(const json &totals, const json &memory) {
   const json &at = memory["at"];
   std::string text = fmt::format("memory of {}: arena {}, prepared weights {}; most in use at once {}\n  at operation {} of {}, {} ({}), with {} tensors:\n", totals["today_target"].get<std::string>(),
@@ -255,7 +278,7 @@ std::string reportText(const json &report, const json &bucket, const std::string
     known += (known.empty() ? "" : ", ") + list;
   }
   if (block.empty())
-    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + memoryText(bucket["totals"], bucket["memory"]) + tuningText(report);
+    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + deviationsText(bucket) + memoryText(bucket["totals"], bucket["memory"]) + tuningText(report);
   if (blocks.empty())
     fail("bucket '{}' has no block '{}'; it has {}", bucket["name"].get<std::string>(), block, known.empty() ? "none" : known);
   return blocks;

@@ -17,6 +17,9 @@ std::string timeText(double microseconds);
 /// "0-18", "0, 2, 5-7".
 std::string rangesText(const std::vector<int64_t> &numbers);
 
+/// "taken apart": what a target does with a kernel instead of what was planned.
+std::string deviationText(const nlohmann::json &entry);
+
 /// The last part of a module path behind its block: "attn.to_q".
 std::string shortPath(const std::string &path);
 

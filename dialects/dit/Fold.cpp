@@ -3,6 +3,7 @@
 // Folds and canonicalisations that are always right and never cost anything: views that cancel, casts
 // that do nothing, map operands that are constants or repeated.
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
@@ -10,8 +11,6 @@
 using namespace mlir;
 
 namespace ditc::dit {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
 

@@ -2,14 +2,11 @@
 //
 // Verifiers of the `dit` operations: shapes and types fit, so that passes and kernels need not ask again.
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 using namespace mlir;
 
 namespace ditc::dit {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-static ArrayRef<int64_t> shapeOf(Value value) { return tensorType(value).getShape(); }
-static Type elementOf(Value value) { return tensorType(value).getElementType(); }
 
 static LogicalResult sameElement(Operation *op, Value a, Value b) {
   if (elementOf(a) != elementOf(b))

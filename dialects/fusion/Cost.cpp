@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/fusion/Cost.h"
 
+#include "dialects/dit/Tensors.h"
+
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -22,8 +24,6 @@ constexpr std::array<GpuPeaks, 7> kGpus{{
     {"RTX5090", 209e12, 104.8e12, 1.792e12},
     {"B200", 2250e12, 80e12, 8.0e12},
 }};
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Multiply-adds of a product, times two.
 double matmulFlops(dit::MatmulOp op) { return 2.0 * tensorType(op.getResult()).getNumElements() * tensorType(op.getLhs()).getShape().back(); }

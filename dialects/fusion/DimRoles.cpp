@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/fusion/DimRoles.h"
 
+#include "dialects/dit/Tensors.h"
+
 using namespace mlir;
 
 namespace ditc {
-
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 void RoleMap::addAnchor(Operation *anchor) {
   auto norm = dyn_cast<dit::NormOp>(anchor);

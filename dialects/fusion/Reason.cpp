@@ -12,15 +12,17 @@ struct Entry {
   std::string_view name, text;
 };
 
-constexpr std::array<Entry, 14> kEntries{{
+constexpr std::array<Entry, 16> kEntries{{
     {Reason::Accepted, "accepted", "shares the kernel"},
     {Reason::WouldCycle, "would_cycle", "the fused kernel would have to wait for its own result"},
     {Reason::RowStatistics, "row_statistics", "it needs statistics over a whole row, of which a tile of the product holds only a part"},
-    {Reason::HeadSplitsTile, "head_splits_tile", "the head size does not divide the tile width, so the row of a head lies in two tiles"},
+    {Reason::HeadSplitsTile, "head_splits_tile", "no tile has whole heads of this size"},
     {Reason::CrossesRows, "crosses_rows", "it moves elements between rows of the tile"},
     {Reason::TooManyOperands, "too_many_operands", "the template has no place for another operand"},
     {Reason::ShapeMismatch, "shape_mismatch", "it iterates over another shape than the kernel"},
     {Reason::TypeUnsupported, "type_unsupported", "the template does not compute with its element type"},
+    {Reason::LayoutUnsupported, "layout_unsupported", "its rows do not lie in the pieces of 16 bytes that the kernel copies"},
+    {Reason::KeepsRoundings, "keeps_roundings", "one kernel would skip a rounding of the graph, all of which `--numerics eager` keeps"},
     {Reason::NoSlot, "no_slot", "the template has no slot where it could go"},
     {Reason::NeedsWholeInput, "needs_whole_input", "it reads all of a value that the kernel computes piece by piece"},
     {Reason::RecomputeTooDear, "recompute_too_dear", "it would be computed again for every repetition of its value"},

@@ -17,11 +17,13 @@ enum class Reason {
   Accepted,           ///< no reason against it
   WouldCycle,         ///< the fused kernel would have to wait for its own result
   RowStatistics,      ///< needs statistics over a whole row, of which a tile holds only a part
-  HeadSplitsTile,     ///< head_dim does not fit the tile width, so a head's row lies in two tiles
+  HeadSplitsTile,     ///< no tile has whole heads of this size
   CrossesRows,        ///< moves elements between rows of the tile
   TooManyOperands,    ///< the template has no place for another operand
   ShapeMismatch,      ///< iterates over another shape than the kernel
   TypeUnsupported,    ///< element type that the template does not compute with
+  LayoutUnsupported,  ///< rows do not lie in the pieces that the kernel copies
+  KeepsRoundings,     ///< a rounding of the graph would be skipped, and all are to be kept
   NoSlot,             ///< the template has no slot where this could go
   NeedsWholeInput,    ///< reads all of a value that the kernel computes piece by piece
   RecomputeTooDear,   ///< would be computed again for every repetition

@@ -36,6 +36,9 @@ public:
   /// Does the launch take its arguments, results last, as they lie? It does when they are dense.
   virtual bool takesLayouts(dit::FusionOp fusion, mlir::ArrayRef<mlir::MemRefType> types) const;
 
+  /// Can the target's fastest kernel compute this one, of family "attention" as it was lowered? Where it cannot, another does.
+  virtual Verdict takesFast(plan::KernelOp attention) const;
+
   /// Of a kernel of family "attention" as it was lowered. Nothing by default.
   virtual AttentionNeeds needsOf(plan::KernelOp attention) const;
 };
@@ -43,6 +46,7 @@ public:
 inline bool TargetKernels::prefersToLibrary(dit::FusionOp) const { return false; }
 inline bool TargetKernels::joiningPays(size_t, int64_t) const { return true; }
 inline bool TargetKernels::takesLayouts(dit::FusionOp, mlir::ArrayRef<mlir::MemRefType>) const { return true; }
+inline Verdict TargetKernels::takesFast(plan::KernelOp) const { return {}; }
 inline AttentionNeeds TargetKernels::needsOf(plan::KernelOp) const { return {}; }
 
 } // namespace ditc

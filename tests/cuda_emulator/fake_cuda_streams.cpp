@@ -61,19 +61,22 @@ Result complete(Event *event) {
   return state.drain(event->stream, event->position);
 }
 
-} // namespace
-
-CUDA_EXPORT cuStreamCreate(ditc::cuda::Stream *handle, unsigned flags) {
+/// A new object among those that the state keeps.
+template <typename Object, typename Handle> Result create(std::set<Object *> State::*all, Handle *handle, unsigned flags) {
   State &state = State::get();
   std::lock_guard lock(state.mutex);
   if (Result result = state.ready())
     return result;
-  auto *stream = new Stream;
-  stream->flags = flags;
-  state.streams.insert(stream);
-  *handle = reinterpret_cast<ditc::cuda::Stream>(stream);
+  auto *object = new Object;
+  object->flags = flags;
+  (state.*all).insert(object);
+  *handle = reinterpret_cast<Handle>(object);
   return Success;
 }
+
+} // namespace
+
+CUDA_EXPORT cuStreamCreate(ditc::cuda::Stream *handle, unsigned flags) { return create(&State::streams, handle, flags); }
 
 CUDA_EXPORT cuStreamDestroy_v2(ditc::cuda::Stream handle) {
   State &state = State::get();
@@ -135,17 +138,7 @@ CUDA_EXPORT cuStreamWaitEvent(ditc::cuda::Stream handle, ditc::cuda::Event event
                                 }});
 }
 
-CUDA_EXPORT cuEventCreate(ditc::cuda::Event *handle, unsigned flags) {
-  State &state = State::get();
-  std::lock_guard lock(state.mutex);
-  if (Result result = state.ready())
-    return result;
-  auto *event = new Event;
-  event->flags = flags;
-  state.events.insert(event);
-  *handle = reinterpret_cast<ditc::cuda::Event>(event);
-  return Success;
-}
+CUDA_EXPORT cuEventCreate(ditc::cuda::Event *handle, unsigned flags) { return create(&State::events, handle, flags); }
 
 CUDA_EXPORT cuEventDestroy_v2(ditc::cuda::Event handle) {
   State &state = State::get();

@@ -16,7 +16,5 @@ done
 cp "$bundle/grid_mma.mlir" "$bundle/grid_mma.planned.mlir"
 "$build/bin/compile_kernels" sm_90 "$bundle/grid_mma" "$bundle/grid_mma.mlir" > "$bundle/grid_mma.txt"
 find "$bundle" -name '*.cu' -delete
-commit=$(git -C "$root" rev-parse --short HEAD)
-[ -z "$(git -C "$root" status --porcelain -- codegen dialects passes)" ] || commit="$commit, changed"
-printf '{"commit": "%s", "built": "%s"}\n' "$commit" "$(date -u +%Y-%m-%d)" > "$bundle/bundle.json"
+python3 "$root/tests/gpu/note_commit.py" "$bundle" codegen dialects passes
 du -sh "$bundle"

@@ -10,7 +10,5 @@ build=${2:-$root/build}
 rm -rf "$bundle"
 python3 "$root/tests/gpu/write_units.py" "$bundle"
 "$build/bin/compile_units" sm_90a "$root/codegen/templates/cuda" "$bundle"/*.cu | tee "$bundle/resources.txt"
-commit=$(git -C "$root" rev-parse --short HEAD)
-[ -z "$(git -C "$root" status --porcelain -- codegen/templates tests/gpu)" ] || commit="$commit, changed"
-printf '{"commit": "%s", "built": "%s"}\n' "$commit" "$(date -u +%Y-%m-%d)" > "$bundle/bundle.json"
+python3 "$root/tests/gpu/note_commit.py" "$bundle" codegen/templates tests/gpu
 du -sh "$bundle"

@@ -18,18 +18,7 @@ mkdir -p "$bundle"
 
 # Each piece may be built at another time, so each says from what, when it has been built; the build folder is taken to be
 # up to date. Full-size models may be chosen, so each package is a piece.
-note() {
-  commit=$(git -C "$root" rev-parse --short HEAD)
-  [ -z "$(git -C "$root" status --porcelain)" ] || commit="$commit, changed"
-  python3 - "$bundle/bundle.json" "$1" "$commit" "$(date -u +%Y-%m-%d)" << 'END'
-import json, os, sys
-path, piece, commit, built = sys.argv[1:]
-pieces = json.load(open(path))["pieces"] if os.path.exists(path) else {}
-pieces[piece] = {"commit": commit, "built": built}
-with open(path, "w") as file:
-    json.dump({"pieces": pieces}, file, indent=1)
-END
-}
+note() { python3 "$here/note_commit.py" "$bundle" --piece "$1"; }
 
 bin() {
   mkdir -p "$bundle/bin"

@@ -11,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <regex>
 #include <thread>
 
 using namespace ditc;
@@ -36,9 +35,9 @@ std::vector<std::pair<std::string, std::string>> readHeaders(const fs::path &fol
 }
 
 /// The number before `what` in the assembler's report, or "?".
-std::string number(const std::string &log, const char *what) {
-  std::smatch match;
-  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? match[1].str() : "?";
+std::string number(const CudaBinary &binary, const char *what) {
+  std::optional<int> reported = binary.reported(what);
+  return reported ? std::to_string(*reported) : "?";
 }
 
 } // namespace
@@ -65,8 +64,8 @@ int main(int argc, char **argv) try {
             .write(reinterpret_cast<const char *>(binary.image.data()), static_cast<std::streamsize>(binary.image.size()));
         std::lock_guard lock(printing);
         fmt::print("{:48} {:>4} registers {:>4} stack {:>4} spilled  {:5.2f} s\n", units[i].stem().string(),
-                   number(binary.log, "registers"), number(binary.log, "bytes stack frame"),
-                   number(binary.log, "bytes spill stores"), seconds);
+                   number(binary, "registers"), number(binary, "bytes stack frame"),
+                   number(binary, "bytes spill stores"), seconds);
         if (binary.log.find("warning") != std::string::npos || binary.log.find("(C75") != std::string::npos)
           fmt::print("{}\n", binary.log);
       } catch (const Error &error) {

@@ -11,8 +11,7 @@ target_link_libraries(compile_kernels PRIVATE ditc_cuda_codegen nlohmann_json::n
 add_executable(ditc_cuda_test
   ${CMAKE_CURRENT_LIST_DIR}/../unit/cuda_driver_test.cpp ${CMAKE_CURRENT_LIST_DIR}/../unit/nvrtc_test.cpp)
 target_include_directories(ditc_cuda_test PRIVATE ${CMAKE_SOURCE_DIR})
-target_compile_definitions(ditc_cuda_test PRIVATE DITC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-target_link_libraries(ditc_cuda_test PRIVATE ditc_nvrtc ditc_cuda_driver GTest::gtest_main)
+target_link_libraries(ditc_cuda_test PRIVATE ditc_cuda_codegen ditc_cuda_driver GTest::gtest_main)
 # Where a toolkit is installed, its header is compared with our declarations.
 find_path(DITC_CUDA_INCLUDE cuda.h HINTS /usr/local/cuda/include)
 if(DITC_CUDA_INCLUDE)

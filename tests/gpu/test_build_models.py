@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""build_models.sh says of a piece from which commit it is when it has built it, and only then."""
+"""build_models.sh says of a piece from which commit it is when it has built it, and only then; bundles say whether what they
+are built from was changed since."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -42,6 +45,30 @@ class Notes(unittest.TestCase):
         _, pieces = self.run_parts("bin", "zoo")
         self.assertEqual(pieces["zoo"], old)
         self.assertNotEqual(pieces["bin"]["commit"], old["commit"])
+
+
+class Changes(unittest.TestCase):
+    def test_they_count_below_the_paths_that_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            script = root / "tests/gpu/note_commit.py"
+            script.parent.mkdir(parents=True)
+            shutil.copy(HERE / "note_commit.py", script)
+            author = ["-c", "user.name=a", "-c", "user.email=a@b"]
+            for command in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "all"]):
+                subprocess.run(["git", "-C", root, *command], check=True)
+            (root / "passes").mkdir()
+            (root / "passes/new.cpp").write_text("")
+
+            def commit(*paths):
+                subprocess.run([sys.executable, script, root, *paths], check=True)
+                note = json.loads((root / "bundle.json").read_text())
+                (root / "bundle.json").unlink()
+                return note["commit"]
+
+            self.assertNotIn("changed", commit("tests"))
+            self.assertTrue(commit("tests", "passes").endswith(", changed"))
+            self.assertTrue(commit().endswith(", changed"))
 
 
 if __name__ == "__main__":

@@ -221,7 +221,9 @@ static RowwiseOutcome outcomeOf(const std::string &function, const RowwiseOption
   if (failed(unit))
     return {"", "refused: " + diagnostics, 0, 0};
   RowwiseOutcome outcome{unit->text, "", unit->launch.threads, unit->launch.grid[0]};
-  if (!run)
+  if (unit->text.find("void " + unit->bounds.text()) == std::string::npos) // what is compiled again after a spill replaces them
+    outcome.problem = "its text has no " + unit->bounds.text();
+  if (!run || !outcome.problem.empty())
     return outcome;
   try {
     outcome.problem = one.runAndCompare(*unit);

@@ -161,10 +161,40 @@ TEST_F(AtenOps, RunningExtremesAndWhereTheyAre) {
   EXPECT_THAT(runAll(b), ElementsAre(ElementsAre(1, 1, 1), ElementsAre(0, 0, 0)));
 }
 
+TEST_F(AtenOps, QuantilesTakeKnownInterpolations) {
+  auto middle = [](const char *target, const char *interpolation) {
+    return single(target, {{"self", {4}}}, {{"q", number(0.4)}, {"interpolation", text(interpolation)}}, {});
+  };
+  for (const char *target : {"aten.quantile.scalar", "aten.nanquantile.scalar"}) {
+    EXPECT_THAT(values(middle(target, "linear")), near({2.2}));
+    EXPECT_THAT(values(middle(target, "midpoint")), near({2.5}));
+    EXPECT_THAT(values(middle(target, "nearest")), near({2}));
+    EXPECT_THAT(values(middle(target, "higher")), near({3}));
+    EXPECT_THAT(refusal(middle(target, "cubic")), HasSubstr("interpolation 'cubic' is not supported, only linear, midpoint, lower, higher and nearest"));
+    EXPECT_THAT(refusal(single(target, {{"self", {4}}}, {{"q", number(1.5)}}, {})), HasSubstr("quantile 1.5 is outside of 0 to 1"));
+  }
+}
+
+TEST_F(AtenOps, HistogramsCountTheEndInTheLastBin) {
+  EXPECT_THAT(values(single("aten.histc.default", {{"self", {5}}}, {{"bins", integer(2)}, {"min", integer(2)}, {"max", integer(4)}}, {2})), ElementsAre(1, 2));
+}
+
+TEST_F(AtenOps, LinesOfBoundariesForLinesOfValues) {
+  // 1 2 3 | 4 5 6 before 1 2 | 3 4
+  EXPECT_THAT(values(single("aten.searchsorted.Tensor", {{"sorted_sequence", {2, 3}}, {"self", {2, 2}}}, {{"right", flag(true)}}, {2, 2}, DType::i64)),
+              ElementsAre(1, 2, 0, 1));
+}
+
 TEST_F(AtenOps, BatchNormInTrainingIsRefused) {
   ProgramBuilder b = single("aten.batch_norm.default", {{"input", {2, 3, 4}}, {"running_mean", {3}}, {"running_var", {3}}},
                             {{"training", flag(true)}, {"eps", number(1e-5)}}, {2, 3, 4});
   EXPECT_THAT(refusal(b), HasSubstr("call model.eval() before exporting"));
+}
+
+TEST_F(AtenOps, StatisticsOfNormsAreNoResults) {
+  ProgramBuilder b = single("aten.group_norm.default", {{"input", {2, 3, 4}}}, {{"num_groups", integer(3)}}, {2, 3, 4});
+  b.output("scale", tensor("rstd"));
+  EXPECT_THAT(refusal(b), HasSubstr("output 'scale': reads 'rstd', a result that ditc does not compute; compute it from what its node reads"));
 }
 
 TEST_F(AtenOps, EveryRowHasOneTarget) { EXPECT_GT(AtenTable().targets().size(), 500u); } // the table refuses doubles

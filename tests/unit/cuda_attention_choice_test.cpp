@@ -4,6 +4,8 @@
 // its tensors, and the bytes of the parameters.
 #include "tests/unit/AttentionKernels.h"
 
+#include "codegen/cuda/families/Families.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -116,6 +118,20 @@ TEST_F(HopperAttention, WhatItCannotRead) {
   };
   for (const AttentionShape &shape : refused)
     EXPECT_FALSE(acceptsHopperAttention(kernels.parse(shape))) << shape.key << shape.mask << shape.dim;
+}
+
+TEST_F(HopperAttention, SaysWhyItCannot) {
+  auto reason = [&](const AttentionShape &shape) { return std::string(nameOf(hopperAttentionVerdict(kernels.parse(shape)).reason)); };
+  EXPECT_EQ(reason(kFlux), "accepted");
+  EXPECT_EQ(reason({.dim = 68}), "head_splits_tile");
+  EXPECT_EQ(reason({.dim = 264}), "head_splits_tile");
+  EXPECT_EQ(reason({.dim = 68, .element = "f32"}), "type_unsupported");
+  EXPECT_EQ(reason({.alignment = 8}), "layout_unsupported");
+  EXPECT_EQ(reason({.mask = "memref<1x1x256x256xi1>"}), "accepted"); // is packed before
+  auto onTensorCores = [&](const AttentionShape &shape) { return std::string(nameOf(mmaAttentionVerdict(kernels.parse(shape)).reason)); };
+  EXPECT_EQ(onTensorCores({.dim = 68}), "accepted");
+  EXPECT_EQ(onTensorCores({.dim = 264}), "head_splits_tile");
+  EXPECT_EQ(onTensorCores({.element = "f32"}), "type_unsupported");
 }
 
 TEST_F(HopperAttention, Needs) {

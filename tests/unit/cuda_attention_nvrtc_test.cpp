@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <regex>
 
 using namespace mlir;
 using namespace ditc;
@@ -53,9 +52,8 @@ void compile(const std::string &name, const std::string &text, int spills) {
     GTEST_SKIP() << whyNot;
   CudaBinary binary = Nvrtc::get().compile({name, text, templatesIncludedBy(text), "sm_90a", {"--ptxas-options=-v"}});
   EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
-  std::smatch match;
-  ASSERT_TRUE(std::regex_search(binary.log, match, std::regex("(\\d+) bytes spill stores"))) << binary.log;
-  EXPECT_LE(std::stoi(match[1]), spills) << text;
+  ASSERT_TRUE(binary.reported("bytes spill stores")) << binary.log;
+  EXPECT_LE(*binary.reported("bytes spill stores"), spills) << text;
 }
 
 } // namespace

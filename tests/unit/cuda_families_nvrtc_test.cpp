@@ -3,37 +3,17 @@
 // Units of the CUDA target through NVRTC for GPUs of several generations: they compile without warnings, fit the shared
 // memory of the GPU, and do not spill. Skipped where NVRTC is absent.
 #include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/Templates.h"
 #include "codegen/cuda/families/Families.h"
 #include "runtime/Error.h"
 #include "tests/unit/CudaFamilies.h"
 
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <iterator>
-#include <regex>
 
 using namespace ditc;
 using namespace ditc::test;
-namespace fs = std::filesystem;
 
 namespace {
-
-std::vector<std::pair<std::string, std::string>> templateHeaders() {
-  std::vector<std::pair<std::string, std::string>> headers;
-  fs::path folder = fs::path(DITC_SOURCE_DIR) / "codegen/templates/cuda";
-  for (const auto &entry : fs::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".cuh") {
-      std::ifstream in(entry.path(), std::ios::binary);
-      headers.emplace_back(fs::relative(entry.path(), folder).generic_string(), std::string{std::istreambuf_iterator<char>(in), {}});
-    }
-  return headers;
-}
-
-int numberBefore(const std::string &log, const char *what) {
-  std::smatch match;
-  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : -1;
-}
 
 struct Unit {
   std::string name;
@@ -130,17 +110,16 @@ TEST_P(CudaFamilyUnit, CompilesWithoutSpills) {
   std::string whyNot, arch = GetParam();
   if (!Nvrtc::available(&whyNot))
     GTEST_SKIP() << whyNot;
-  auto headers = templateHeaders();
   for (const Unit &u : units()) {
     CudaFamilies families(u.emitter, arch);
     ASSERT_TRUE(families.emit(u.kernel)) << families.messages;
-    CudaBinary binary = Nvrtc::get().compile({u.name, families.unit.text, headers, arch, {"--ptxas-options=-v"}});
+    CudaBinary binary = Nvrtc::get().compile({u.name, families.unit.text, templatesIncludedBy(families.unit.text), arch, {"--ptxas-options=-v"}});
     EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
-    EXPECT_EQ(numberBefore(binary.log, "bytes spill stores"), 0) << u.name << " for " << arch;
+    EXPECT_EQ(binary.reported("bytes spill stores"), 0) << u.name << " for " << arch;
     EXPECT_LE(families.unit.launch.sharedBytes, arch == "sm_80" ? 163u << 10 : arch == "sm_90a" ? 227u << 10 : 99u << 10) << u.name;
     if (std::getenv("DITC_SHOW_REGISTERS"))
-      std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads\n", u.name.c_str(), arch.c_str(), numberBefore(binary.log, "registers"),
-                  numberBefore(binary.log, "bytes spill stores"), families.unit.launch.sharedBytes, families.unit.launch.threads);
+      std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads\n", u.name.c_str(), arch.c_str(), binary.reported("registers").value_or(-1),
+                  binary.reported("bytes spill stores").value_or(-1), families.unit.launch.sharedBytes, families.unit.launch.threads);
   }
 }
 

@@ -10,7 +10,6 @@
 #include "tests/unit/GemmBodies.h"
 
 #include <gtest/gtest.h>
-#include <regex>
 
 using namespace ditc;
 using namespace ditc::test;
@@ -18,11 +17,6 @@ using namespace ditc::test;
 namespace {
 
 mlir::FailureOr<CudaUnit> emitChosen(plan::KernelOp kernel, const CudaArch &arch) { return emitMmaGemm(kernel, arch); }
-
-int numberBefore(const std::string &log, const char *what) {
-  std::smatch match;
-  return std::regex_search(log, match, std::regex(std::string("(\\d+) ") + what)) ? std::stoi(match[1]) : -1;
-}
 
 struct Unit {
   std::string name;
@@ -65,11 +59,11 @@ TEST_P(CudaGemmUnit, CompilesWithoutSpills) {
     const CudaUnit &unit = families.unit;
     CudaBinary binary = Nvrtc::get().compile({u.name, unit.text, templatesIncludedBy(unit.text), arch, {"--ptxas-options=-v"}});
     EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
-    EXPECT_EQ(numberBefore(binary.log, "bytes spill stores"), 0) << u.name << " for " << arch;
+    EXPECT_EQ(binary.reported("bytes spill stores"), 0) << u.name << " for " << arch;
     EXPECT_LE(unit.launch.sharedBytes, sharedLimitOf({arch, std::atoi(arch.c_str() + 3)})) << u.name;
     if (std::getenv("DITC_SHOW_REGISTERS"))
-      std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads %6u blocks\n", u.name.c_str(), arch.c_str(), numberBefore(binary.log, "registers"),
-                  numberBefore(binary.log, "bytes spill stores"), unit.launch.sharedBytes, unit.launch.threads, unit.launch.grid[0]);
+      std::printf("%-20s %-8s %4d registers %4d spilled %7u shared %5u threads %6u blocks\n", u.name.c_str(), arch.c_str(), binary.reported("registers").value_or(-1),
+                  binary.reported("bytes spill stores").value_or(-1), unit.launch.sharedBytes, unit.launch.threads, unit.launch.grid[0]);
   }
 }
 
@@ -115,7 +109,7 @@ TEST(CudaGemmHopper, HeadsOf72DoNotSpill) {
     CudaFamilies families(emit, "sm_90a");
     ASSERT_TRUE(families.emit(qkvHeads("bf16", 4096, 16, 72, interleaved, true))) << families.messages;
     CudaBinary binary = Nvrtc::get().compile({"heads", families.unit.text, templatesIncludedBy(families.unit.text), "sm_90a", {"--ptxas-options=-v"}});
-    EXPECT_EQ(numberBefore(binary.log, "bytes spill stores"), 0) << binary.log;
+    EXPECT_EQ(binary.reported("bytes spill stores"), 0) << binary.log;
   }
 }
 

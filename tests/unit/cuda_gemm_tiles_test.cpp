@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace ditc;
 
@@ -97,6 +98,18 @@ TEST(GemmTiles, HeadsOfEverySize) {
       EXPECT_LE(tiles.sharedBytes(), 232448u);
     }
   }
+}
+
+TEST(GemmTiles, MoreBlocksThanHeadsShareATile) {
+  GemmNeeds needs;
+  needs.head = 40;
+  std::set<int> splits;
+  for (const GemmTiles &tiles : gemmCandidates({GemmSize{1, 77, 640, 2048}}, needs))
+    if (tiles.n == 80) {
+      splits.insert(tiles.split);
+      EXPECT_EQ(tiles.finishedBy(40), tiles.split == 1 ? 80 : 40);
+    }
+  EXPECT_THAT(splits, testing::ElementsAre(1, 2, 3, 4));
 }
 
 TEST(GemmTiles, BoxesDivideTheHalfThatIsStored) {

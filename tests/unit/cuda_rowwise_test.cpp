@@ -2,13 +2,11 @@
 //
 // Rowwise kernels: what the emitted units look like, and that they compute what the reference evaluator does.
 #include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/Templates.h"
 #include "tests/unit/RowwiseBodies.h"
 #include "tests/unit/RowwiseHarness.h"
 
-#include <filesystem>
-#include <fstream>
 #include <gmock/gmock.h>
-#include <iterator>
 
 using namespace ditc::test;
 using testing::AllOf;
@@ -169,18 +167,6 @@ TEST(RowwiseVerdict, EmittingWhatIsRefusedIsAnError) {
 
 //===-- NVRTC ---------------------------------------------------------------------------------------===//
 
-std::vector<std::pair<std::string, std::string>> templateHeaders() {
-  namespace fs = std::filesystem;
-  std::vector<std::pair<std::string, std::string>> headers;
-  fs::path folder = fs::path(DITC_SOURCE_DIR) / "codegen/templates/cuda";
-  for (const auto &entry : fs::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".cuh") {
-      std::ifstream in(entry.path(), std::ios::binary);
-      headers.emplace_back(fs::relative(entry.path(), folder).generic_string(), std::string{std::istreambuf_iterator<char>(in), {}});
-    }
-  return headers;
-}
-
 class RowwiseNvrtc : public testing::TestWithParam<std::string> {};
 
 TEST_P(RowwiseNvrtc, CompilesWithoutLocalMemory) {
@@ -190,7 +176,7 @@ TEST_P(RowwiseNvrtc, CompilesWithoutLocalMemory) {
        {gelu("4096x12288xbf16"), residualNormModulate("1x4096x3072xbf16", "1x1x3072xbf16"), normAndRotary("1", "4096", "24", false),
         normAndRotary("1", "4096", "24", true), softmax("4096x1000xf32", "4096x1xf32"), reductionsOverAllAxes("f16"), transposesOfAllTypes()}) {
     std::string text = emitRowwiseUnit(function).text;
-    ditc::CudaBinary binary = ditc::Nvrtc::get().compile({"rowwise.cu", text, templateHeaders(), GetParam(), {"--ptxas-options=-v"}});
+    ditc::CudaBinary binary = ditc::Nvrtc::get().compile({"rowwise.cu", text, ditc::templatesIncludedBy(text), GetParam(), {"--ptxas-options=-v"}});
     EXPECT_THAT(binary.log, Not(HasSubstr("warning"))) << text;
     if (binary.log.find("spill stores") != std::string::npos) { // a library in its place may report nothing
       EXPECT_THAT(binary.log, HasSubstr("0 bytes stack frame, 0 bytes spill stores")) << text;

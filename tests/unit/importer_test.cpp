@@ -237,6 +237,9 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   ProgramBuilder b = twice();
   b.leaf(InputSpec::Kind::Buffer, "b_cache", "cache", DType::f32, {3});
   b.op("odd", "aten.frobnicate.default", {{"self", tensor("x")}}, DType::f32, {2, 3});
+  b.op("steps", "aten.gru.input", {{"input", tensor("x")}}, DType::f32, {2, 3});
+  b.op("parts", "aten.linalg_svd.default", {{"A", tensor("x")}}, DType::f32, {2, 2});
+  b.op("waves", "aten.relu.default", {{"self", tensor("x")}}, DType::c64, {2, 3});
   b.op("noise", "aten.randn.default", {{"size", integers({2})}}, DType::f32, {2});
   b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32,
        {2, 3});
@@ -246,8 +249,11 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("where", "aten.nonzero.default", {{"self", tensor("x")}}, DType::i64, {1, 2});
   b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e4m3)}}, DType::f8e4m3, {2, 3});
   std::string text = error(b);
-  EXPECT_THAT(text, HasSubstr("8 nodes cannot be imported:"));
-  EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported"));
+  EXPECT_THAT(text, HasSubstr("11 nodes cannot be imported:"));
+  EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported; ep.run_decompositions() before"));
+  EXPECT_THAT(text, HasSubstr("node 'steps' (aten.gru.input): recurrent layers are not supported; call ep.run_decompositions()"));
+  EXPECT_THAT(text, HasSubstr("node 'parts' (aten.linalg_svd.default): this ATen op is not supported; pass its result as an input"));
+  EXPECT_THAT(text, HasSubstr("node 'waves' (aten.relu.default): not supported on complex tensors; write it with their parts"));
   EXPECT_THAT(
       text,
       HasSubstr("node 'noise' (aten.randn.default): random numbers are not supported; pass the noise as an input"));

@@ -3,31 +3,15 @@
 // Compiling CUDA kernels without a GPU: every template instantiates with its default holes through NVRTC for its
 // architecture, without local memory. Skipped where NVRTC is absent.
 #include "codegen/cuda/Nvrtc.h"
+#include "codegen/cuda/Templates.h"
 #include "runtime/Error.h"
 
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <iterator>
 #include <thread>
 
 using namespace ditc;
-namespace fs = std::filesystem;
 
 namespace {
-
-/// Every .cuh below the templates' folder, by its path from there.
-std::vector<std::pair<std::string, std::string>> templateHeaders() {
-  std::vector<std::pair<std::string, std::string>> headers;
-  fs::path folder = fs::path(DITC_SOURCE_DIR) / "codegen/templates/cuda";
-  for (const auto &entry : fs::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".cuh") {
-      std::ifstream in(entry.path(), std::ios::binary);
-      headers.emplace_back(fs::relative(entry.path(), folder).generic_string(),
-                           std::string{std::istreambuf_iterator<char>(in), {}});
-    }
-  return headers;
-}
 
 /// A unit that instantiates gemm_sm90: a tile, an element and an epilogue, the rest as most kernels have it.
 std::string gemmUnit(const std::string &tile, const std::string &element, const std::string &epilogue, int problems) {
@@ -84,11 +68,8 @@ TEST_P(GemmTemplate, CompilesWithoutSpills) {
   if (!Nvrtc::available(&whyNot))
     GTEST_SKIP() << whyNot;
   const Unit &unit = GetParam();
-  CudaBinary binary = Nvrtc::get().compile({std::string(unit.name) + ".cu",
-                                            gemmUnit(unit.tile, unit.element, unit.epilogue, unit.problems),
-                                            templateHeaders(),
-                                            "sm_90a",
-                                            {"--ptxas-options=-v"}});
+  std::string text = gemmUnit(unit.tile, unit.element, unit.epilogue, unit.problems);
+  CudaBinary binary = Nvrtc::get().compile({std::string(unit.name) + ".cu", text, templatesIncludedBy(text), "sm_90a", {"--ptxas-options=-v"}});
   ASSERT_GT(binary.image.size(), 4u);
   EXPECT_EQ(std::string(binary.image.begin(), binary.image.begin() + 4), "\177ELF");
   EXPECT_NE(binary.log.find("0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"), std::string::npos)

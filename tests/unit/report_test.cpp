@@ -207,6 +207,25 @@ TEST(Explain, KernelsThatCouldRunBesideEachOther) {
   EXPECT_THAT(text, Not(HasSubstr("written and read again")));
 }
 
+TEST(Explain, WhatATargetLaunchesOtherwise) {
+  GraphRecord graph = model(3);
+  std::vector<FusionRemark> remarks;
+  for (std::string i : {"0", "1", "2"})
+    remarks.push_back({.passed = false, .pass = "TargetKernels", .function = "",
+                       .facts = {{"Reason", "head_splits_tile"}, {"Kernel", "gemm"}, {"Anchor", "blocks." + i + ".attn.to_q:query_" + i}, {"Deviation", "taken_apart"},
+                                 {"Operand", "blocks." + i + ".attn:view_" + i}}});
+  json report = reportOf(graph, 3);
+  json &bucket = report["buckets"][0];
+  bucket["targets"]["sm_90a"] = bucket["targets"]["host"];
+  bucket["targets"]["sm_90a"]["deviations"] = deviationsJson(remarks, graph, foldBlocks(graph));
+  ASSERT_EQ(bucket["targets"]["sm_90a"]["deviations"].size(), 1u); // equal blocks are one
+  EXPECT_THAT(explainText(report, bucket, "query_1"),
+              HasSubstr("for sm_90a it is taken apart\n    head_splits_tile: no tile has whole heads of this size, operand blocks.1.attn (view_1)\n"));
+  EXPECT_THAT(explainText(report, bucket, "linear_ff_1"), Not(HasSubstr("taken apart")));
+  EXPECT_THAT(reportText(report, bucket, ""),
+              HasSubstr("planned, but not launched by sm_90a\n      3  gemm, taken apart\n         head_splits_tile: no tile has whole heads of this size\n         attn.to_q\n"));
+}
+
 TEST(Explain, FreeOperations) {
   GraphRecord graph = model(3);
   graph.free.push_back({{"view", {{"blocks.1", "reshape_4"}}, {}}, "4x64xbf16"});

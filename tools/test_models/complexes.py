@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from exporter.folder import Call
 from test_models.case import TestModel, randint, randn
@@ -113,10 +114,41 @@ class Sequences(nn.Module):
         return torch.view_as_real(turned).flatten(3)
 
 
+class Products(nn.Module):
+    """Linear layers and products whose operands are complex, or one of them; padding by a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.view_as_complex(randn(5, 4, 2, seed=8)))
+        self.bias = nn.Parameter(torch.view_as_complex(randn(5, 2, seed=9)))
+
+    def forward(self, q: Tensor, other: Tensor) -> Results:
+        """q (2, 3, 8) has 4 complex numbers a row, other (4, 10) has 5."""
+        z, w = (torch.view_as_complex(x.unflatten(-1, (-1, 2))) for x in (q, other))
+        out = {
+            "linear": F.linear(z, self.weight, self.bias),
+            "linear_no_bias": F.linear(z, self.weight),
+            "linear_vector": F.linear(z[0, 0], self.weight, self.bias),
+            "addmm": torch.addmm(self.bias, z[0], w),
+            "addmm_scaled": torch.addmm(z[0, :, :1], z[1], w, alpha=2, beta=0.5),
+            "addmm_beta_0": torch.addmm(z[0, :, :1] * float("nan"), z[1], w, beta=0),
+            "baddbmm": torch.baddbmm(self.bias, z, w.expand(2, 4, 5)),
+            "mv": torch.mv(z[0], w[:, 0]),
+            "dot": torch.dot(z[0, 0], w[:, 1]),
+            "vdot": torch.vdot(z[0, 0], w[:, 1]),
+            "outer": torch.outer(z[0, 0], w[0]),
+            "pad": F.pad(z, (1, 2), value=1.5),
+            "pad_sequence": nn.utils.rnn.pad_sequence([w[:2], w], padding_value=0.5, padding_side="left"),
+        }
+        return {name: torch.view_as_real(value) for name, value in out.items()}
+
+
 def models() -> list[TestModel]:
     inputs = (randn(2, 3, 2, 8, seed=1), randn(3, 4, seed=2), randint(0, 12, 5, seed=3))
     packed = (randn(3, 3, 2, 8, seed=4), randn(3, 4, seed=5))
+    products = (randn(2, 3, 8, seed=6), randn(4, 10, seed=7))
     return [
+        TestModel("ops_complex_products", "products of complex tensors, padding", Products, {"": Call(products)}),
         TestModel("ops_complex", "complex tables and rotations", Complex, {"": Call(inputs)}),
         TestModel("complex_sequences", "complex tables of several lengths", Sequences, {"": Call(packed)}),
     ]

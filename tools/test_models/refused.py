@@ -70,15 +70,6 @@ class MaskedOrder(Block):
         return written
 
 
-class ComplexPadding(Block):
-    """Complex numbers are padded with 0 only."""
-
-    def bad(self, x: Tensor) -> Tensor:
-        table = torch.view_as_complex(x.reshape(3, 2, 2))
-        padded = nn.utils.rnn.pad_sequence([table[:2], table], batch_first=True, padding_value=1.0)
-        return torch.view_as_real(padded).reshape(2, 12)
-
-
 class Item(Block):
     def bad(self, x: Tensor) -> Tensor:
         return x * x.argmax().item()
@@ -173,7 +164,6 @@ def models() -> list[RefusedModel]:
         RefusedModel("nonzero", "nonzero: the size of the result depends on data", Nonzero),
         RefusedModel("boolean_index", "indexing by a mask: the size of the result depends on data", BooleanIndex),
         RefusedModel("masked_order", "rows by a mask that are not computed one by one", MaskedOrder),
-        RefusedModel("complex_padding", "complex numbers padded with another number than 0", ComplexPadding),
         RefusedModel("item", "a number read out of a tensor", Item),
         RefusedModel("data_size", "a tensor whose size is read out of a tensor", SizeDependsOnData),
         RefusedModel("custom_op", "an operation that is not PyTorch's", Custom),

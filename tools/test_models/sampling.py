@@ -62,6 +62,27 @@ class Fourier(nn.Module):
         }
 
 
+class Spectra(nn.Module):
+    """Of real signals (2, 40) and of half spectra (2, 5, 4): transforms of Hermitian tensors, short-time transforms."""
+
+    def forward(self, x: Tensor, half: Tensor) -> Results:
+        z = torch.view_as_complex(half.unflatten(-1, (2, 2)))
+        window = torch.hann_window(6)
+        return {
+            "hfft": torch.fft.hfft(z, dim=1),
+            "hfft_odd": torch.fft.hfft(z, n=7, dim=1, norm="forward"),
+            "hfft2": torch.fft.hfft2(z, norm="ortho"),
+            "hfftn": torch.fft.hfftn(z, s=(4, 6), dim=(0, 1)),
+            "hfft_real": torch.fft.hfft(half),
+            "ihfft": torch.view_as_real(torch.fft.ihfft(half, norm="ortho").resolve_conj()),
+            "ihfft2": torch.view_as_real(torch.fft.ihfft2(half)),
+            "ihfftn": torch.view_as_real(torch.fft.ihfftn(half, norm="forward")),
+            "stft": torch.view_as_real(torch.stft(x, 8, 3, 6, window, return_complex=True)),
+            "stft_normalized": torch.stft(x[0], 8, normalized=True, center=False, return_complex=True).abs(),
+            "stft_complex": torch.view_as_real(torch.stft(torch.complex(x, -x), 8, 4, center=False, return_complex=True)),
+        }
+
+
 def models() -> list[TestModel]:
     inputs = (
         randn(2, 3, 5, 4, seed=1),
@@ -77,6 +98,13 @@ def models() -> list[TestModel]:
             "Fourier transforms, products of complex tensors",
             Fourier,
             {"": Call((randn(2, 6, 5, seed=7),))},
+            core=True,
+        ),
+        TestModel(
+            "ops_spectra",
+            "Fourier transforms of Hermitian tensors and of frames",
+            Spectra,
+            {"": Call((randn(2, 40, seed=8), randn(2, 5, 4, seed=9)))},
             core=True,
         ),
     ]

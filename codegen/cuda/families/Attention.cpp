@@ -97,6 +97,13 @@ Problem readProblem(KernelReader &r, const AttentionOptions &options) {
 
 } // namespace
 
+Verdict mmaAttentionVerdict(plan::KernelOp kernel) {
+  if (kernel.getArgType(0).getElementTypeBitWidth() != 16)
+    return {Reason::TypeUnsupported};
+  int64_t widest = std::max(kernel.getArgType(0).getShape().back(), kernel.getArgType(2).getShape().back());
+  return widest <= kMaxMmaHead ? Verdict() : Verdict{Reason::HeadSplitsTile};
+}
+
 FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch) {
   FamilyUnit unit(kernel);
   KernelReader &r = unit.read();
@@ -120,7 +127,7 @@ FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch) {
   StringRef names[] = {"query", "key", "value", hasMask ? "mask" : "!mask", options.logSumExp ? "logSumExp" : "!logSumExp", "out"};
 
   int64_t bytes = r.type(0).getElementTypeBitWidth() / 8;
-  if (bytes == 2 && p.dim <= kMaxMmaHead && p.valueDim <= kMaxMmaHead) {
+  if (mmaAttentionVerdict(kernel)) {
     MmaTile tile = chooseMmaTile(p, arch);
     unit.config("static constexpr int WARPS = " + llvm::Twine(tile.warps) + ", BLOCK_N = " + llvm::Twine(tile.keys));
     return unit.finish("attention_mma.cuh", "attention_mma", names, p.blocks(16 * tile.warps), 32 * tile.warps, tile.sharedBytes(p));

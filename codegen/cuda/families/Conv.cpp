@@ -59,10 +59,7 @@ FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &) {
   bool direct = outChannels < kFewChannels;
   unit.tensor("Input", 0, input);
   unit.tensor("Filter", 1, filter);
-  if (hasBias)
-    unit.tensor("Bias", 2);
-  else
-    unit.config("using Bias = void");
+  unit.optionalTensor("Bias", 2, hasBias);
   unit.tensor("Output", 2 + hasBias, out);
   unit.config("using Step = " + dimsOfThree(steps, 1));
   unit.config("using Padding = " + dimsOfThree(low, 0));

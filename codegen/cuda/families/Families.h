@@ -12,6 +12,8 @@ namespace ditc {
 
 /// Any head sizes, masks and strides; tensor cores by mma.sync for 16-bit types.
 mlir::FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch);
+/// Does it compute this one on tensor cores?
+Verdict mmaAttentionVerdict(plan::KernelOp kernel);
 /// Products of at most 16 rows with any number of weights, with maps on their inputs and on ranges of their columns.
 Verdict acceptsGemv(dit::FusionOp fusion);
 mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);

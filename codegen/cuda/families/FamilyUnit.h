@@ -37,6 +37,8 @@ public:
   /// One line of Config: `using name = Tensor<...>;` of an argument as it lies, or as `type` says.
   void tensor(llvm::StringRef name, unsigned arg) { tensor(name, arg, reader.type(arg)); }
   void tensor(llvm::StringRef name, unsigned arg, mlir::MemRefType type);
+  /// `void` where the kernel has none.
+  void optionalTensor(llvm::StringRef name, unsigned arg, bool isThere) { isThere ? tensor(name, arg) : config("using " + name + " = void"); }
   /// One line of Config, such as "static constexpr bool CAUSAL = true".
   void config(const llvm::Twine &line) { configText += ("  " + line + ";\n").str(); }
   void constant(llvm::StringRef name, int64_t value) { config("static constexpr int " + name + " = " + llvm::Twine(value)); }

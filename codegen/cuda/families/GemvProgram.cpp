@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/families/GemvProgram.h"
 
+#include "dialects/dit/Tensors.h"
+
 using namespace mlir;
 
 namespace ditc {
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Rows may be counted in other dimensions, columns stay.
 bool keepsColumns(dit::ViewOp view) {
-  RankedTensorType from = typeOf(view.getInput()), to = view.getType();
+  RankedTensorType from = tensorType(view.getInput()), to = view.getType();
   return from.getRank() > 0 && to.getRank() > 0 && from.getShape().back() == to.getShape().back();
 }
 
@@ -37,7 +37,7 @@ public:
 private:
   Verdict addResult(Value value) {
     GemvResult result;
-    result.columns = typeOf(value).getRank() > 0 ? typeOf(value).getShape().back() : 0;
+    result.columns = tensorType(value).getRank() > 0 ? tensorType(value).getShape().back() : 0;
     for (Value at = value; !result.product;) {
       Operation *op = at.getDefiningOp();
       if (!op)
@@ -65,18 +65,18 @@ private:
   }
 
   static bool isOnElements(dit::MapOp map) {
-    return map.getInputs().size() == 1 && typeOf(map.getInputs()[0]).getShape() == map.getType().getShape() && isa<FloatType>(map.getType().getElementType());
+    return map.getInputs().size() == 1 && tensorType(map.getInputs()[0]).getShape() == map.getType().getShape() && isa<FloatType>(map.getType().getElementType());
   }
 
   static bool cutsColumns(dit::SliceOp slice) {
-    ArrayRef<int64_t> from = typeOf(slice.getInput()).getShape(), to = slice.getType().getShape();
+    ArrayRef<int64_t> from = tensorType(slice.getInput()).getShape(), to = slice.getType().getShape();
     return !to.empty() && from.drop_back() == to.drop_back() && slice.getSteps().back() == 1;
   }
 
   Verdict readOperands(GemvResult &result) {
     dit::MatmulOp op = result.product;
     auto weight = dyn_cast<BlockArgument>(op.getRhs());
-    if (!weight || typeOf(weight).getRank() != 2 || !isa<FloatType>(op.getType().getElementType()))
+    if (!weight || tensorType(weight).getRank() != 2 || !isa<FloatType>(op.getType().getElementType()))
       return {Reason::NoSlot, op.getRhs()};
     result.weight = weight.getArgNumber();
     if (Value bias = op.getBias()) {
@@ -109,7 +109,7 @@ private:
   /// An argument of as many rows and columns as x.
   static Verdict addInput(GemvResult &result, Value value, Value x) {
     auto argument = dyn_cast<BlockArgument>(value);
-    RankedTensorType own = typeOf(value), all = typeOf(x);
+    RankedTensorType own = tensorType(value), all = tensorType(x);
     bool isWide = own.getElementType().isF64() || all.getElementType().isF64();
     if (!argument || own.getRank() < 2 || own.getNumElements() != all.getNumElements() || own.getShape().back() != all.getShape().back() || !isa<FloatType>(own.getElementType()) ||
         (isWide && own.getElementType() != all.getElementType()))

@@ -61,10 +61,7 @@ FailureOr<CudaUnit> emitMatmul(plan::KernelOp kernel, const CudaArch &) {
     return unit.failure();
   unit.tensor("Lhs", 0, lhs);
   unit.tensor("Rhs", 1, rhs);
-  if (hasBias)
-    unit.tensor("Bias", 2);
-  else
-    unit.config("using Bias = void");
+  unit.optionalTensor("Bias", 2, hasBias);
   unit.tensor("Output", 2 + hasBias);
   bool wide = r.type(0).getElementType().isF64() || !group(0);
   int64_t blocks = ShapedType::getNumElements(out.getShape().drop_back(2)) * llvm::divideCeil(m, kTile) * llvm::divideCeil(n, kTile);

@@ -2,6 +2,7 @@
 #include "codegen/cuda/gemm/TileProgram.h"
 
 #include "codegen/cuda/gemm/TileLanes.h"
+#include "dialects/dit/Tensors.h"
 #include "dialects/fusion/DimRoles.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -16,9 +17,7 @@ namespace {
 
 constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // of a Problem in the templates
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-bool is16Bit(Value value) { Type type = typeOf(value).getElementType(); return type.isBF16() || type.isF16(); }
+bool is16Bit(Value value) { Type type = tensorType(value).getElementType(); return type.isBF16() || type.isF16(); }
 
 /// Heads of whole groups of eight columns, of which a tile has whole ones.
 bool isHeadSize(int64_t size) { return size >= 16 && size <= 128 && size % 8 == 0; }
@@ -30,7 +29,7 @@ public:
   Verdict read() {
     program.body = &body;
     for (Operation &op : body.without_terminator()) // nothing to compute, and no size to divide a place by
-      if (typeOf(op.getResult(0)).getNumElements() == 0)
+      if (tensorType(op.getResult(0)).getNumElements() == 0)
         return {Reason::NoSlot, op.getResult(0)};
     for (dit::MatmulOp product : body.getOps<dit::MatmulOp>())
       if (Verdict verdict = readProduct(product); !verdict)
@@ -62,12 +61,12 @@ public:
 private:
   Verdict readProduct(dit::MatmulOp product) {
     auto argumentOf = [](Value value) { return dyn_cast<BlockArgument>(value); };
-    int64_t columns = typeOf(product.getResult()).getShape().back();
+    int64_t columns = tensorType(product.getResult()).getShape().back();
     TileProblem problem;
-    problem.rowShape.assign(typeOf(product.getLhs()).getShape().drop_back().begin(), typeOf(product.getLhs()).getShape().drop_back().end());
-    if (!is16Bit(product.getLhs()) || typeOf(product.getRhs()).getElementType() != typeOf(product.getLhs()).getElementType())
+    problem.rowShape.assign(tensorType(product.getLhs()).getShape().drop_back().begin(), tensorType(product.getLhs()).getShape().drop_back().end());
+    if (!is16Bit(product.getLhs()) || tensorType(product.getRhs()).getElementType() != tensorType(product.getLhs()).getElementType())
       return {Reason::TypeUnsupported, product.getLhs()};
-    if (!product.getTransposeRhs() || !argumentOf(product.getRhs()) || typeOf(product.getRhs()).getRank() != 2 || columns % 8 != 0)
+    if (!product.getTransposeRhs() || !argumentOf(product.getRhs()) || tensorType(product.getRhs()).getRank() != 2 || columns % 8 != 0)
       return {Reason::NoSlot, product.getRhs()};
     TileWeight weight{product, argumentOf(product.getRhs()).getArgNumber(), 0, columns};
     for (TileProblem &known : program.problems)
@@ -82,14 +81,14 @@ private:
     SmallVector<Value> ranges{product.getLhs()};
     if (auto concat = product.getLhs().getDefiningOp<dit::ConcatOp>()) {
       ranges.assign(concat.getInputs().begin(), concat.getInputs().end());
-      if (static_cast<int64_t>(concat.getAxis()) + 1 != typeOf(concat.getResult()).getRank() || ranges.size() > 2)
+      if (static_cast<int64_t>(concat.getAxis()) + 1 != tensorType(concat.getResult()).getRank() || ranges.size() > 2)
         return {Reason::NoSlot, concat.getResult()};
     }
     for (Value range : ranges) {
-      if (!argumentOf(range) || typeOf(range).getShape().back() % 8 != 0 || typeOf(range).getShape().back() == 0)
+      if (!argumentOf(range) || tensorType(range).getShape().back() % 8 != 0 || tensorType(range).getShape().back() == 0)
         return {Reason::NoSlot, range};
       problem.a.push_back(argumentOf(range).getArgNumber());
-      problem.k.push_back(typeOf(range).getShape().back());
+      problem.k.push_back(tensorType(range).getShape().back());
     }
     program.problems.push_back(std::move(problem));
     return {};
@@ -105,7 +104,7 @@ private:
 
   /// Results are stored in the 16-bit type of all operands: bf16 products made f16 are another kernel's.
   bool isOfOperandsType(Value value) const {
-    return is16Bit(value) && llvm::all_of(body.getOps<dit::MatmulOp>(), [&](dit::MatmulOp product) { return typeOf(product.getLhs()).getElementType() == typeOf(value).getElementType(); });
+    return is16Bit(value) && llvm::all_of(body.getOps<dit::MatmulOp>(), [&](dit::MatmulOp product) { return tensorType(product.getLhs()).getElementType() == tensorType(value).getElementType(); });
   }
 
   bool isOf(const TileOutput &output, const TileProblem &problem) const {
@@ -132,7 +131,7 @@ private:
       for (auto [dim, role] : llvm::enumerate(*found))
         if (role == DimRole::Column) {
           output.columnDims.push_back(dim);
-          output.columns *= typeOf(value).getDimSize(dim);
+          output.columns *= tensorType(value).getDimSize(dim);
         } else if (role == DimRole::Row) {
           output.rowDims.push_back(dim);
         }
@@ -140,12 +139,12 @@ private:
       if (!endsInColumns || output.columnDims.size() > 2) // a row of the tile is stored in whole lines
         return {Reason::NoSlot, value};
       if (output.columnDims.size() == 2)
-        if (Verdict verdict = seeTogether(typeOf(value).getDimSize(output.columnDims.back()), value); !verdict)
+        if (Verdict verdict = seeTogether(tensorType(value).getDimSize(output.columnDims.back()), value); !verdict)
           return verdict;
       outputs.push_back(std::move(output));
     }
     for (dit::NormOp norm : body.getOps<dit::NormOp>())
-      if (Verdict verdict = seeTogether(typeOf(norm.getInput()).getShape().back(), norm.getInput()); !verdict)
+      if (Verdict verdict = seeTogether(tensorType(norm.getInput()).getShape().back(), norm.getInput()); !verdict)
         return verdict;
     return {};
   }
@@ -158,7 +157,7 @@ private:
   }
 
   void addVars(TileOutput &output) const {
-    ArrayRef<int64_t> shape = typeOf(body.getTerminator()->getOperand(output.result)).getShape();
+    ArrayRef<int64_t> shape = tensorType(body.getTerminator()->getOperand(output.result)).getShape();
     for (unsigned dim : output.rowDims)
       output.vars.push_back({"", shape[dim]});
     if (program.head > 0) {
@@ -227,7 +226,7 @@ private:
       if (!problem.weightOf(expr.op) || !fits)
         return false;
     }
-    if (expr.kind == TileExpr::Kind::Norm && typeOf(cast<dit::NormOp>(expr.op).getInput()).getShape().back() != program.head)
+    if (expr.kind == TileExpr::Kind::Norm && tensorType(cast<dit::NormOp>(expr.op).getInput()).getShape().back() != program.head)
       return false;
     return llvm::all_of(expr.children, [&](const TileExprRef &child) { return isInTile(*child, problem, output, place); });
   }
@@ -245,7 +244,7 @@ private:
   }
 
   bool isLoadable(unsigned argument) const {
-    Type type = typeOf(body.getArgument(argument)).getElementType();
+    Type type = tensorType(body.getArgument(argument)).getElementType();
     return type.isBF16() || type.isF16() || type.isF32();
   }
 
@@ -294,7 +293,7 @@ const TileWeight *TileProblem::weightOf(Operation *product) const {
 }
 
 SmallVector<TileIndex> TileProgram::elementOf(const TileOutput &output, int64_t i, int64_t e) const {
-  ArrayRef<int64_t> shape = typeOf(body->getTerminator()->getOperand(output.result)).getShape();
+  ArrayRef<int64_t> shape = tensorType(body->getTerminator()->getOperand(output.result)).getShape();
   SmallVector<TileIndex> index(shape.size());
   for (auto [var, dim] : llvm::enumerate(output.rowDims))
     index[dim] = TileIndex::of(output.vars, var);

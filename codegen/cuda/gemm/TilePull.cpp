@@ -2,14 +2,13 @@
 #include "codegen/cuda/gemm/TilePull.h"
 
 #include "codegen/cuda/gemm/TileLanes.h"
+#include "dialects/dit/Tensors.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
 namespace ditc {
-
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 TileExprRef TilePull::refuse(Reason reason, Value operand) {
   if (verdict)

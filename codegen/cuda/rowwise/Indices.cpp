@@ -240,9 +240,8 @@ std::optional<Indices::Division> Indices::divideRest(const Linear &rest, int64_t
   return Division{q + constant(whole), r + low};
 }
 
-std::optional<Indices::Division> Indices::divide(const Linear &index, int64_t divisor) {
-  if (divisor == 1)
-    return Division{index, Linear()};
+/// The terms that are multiples of `divisor`, divided, and the others.
+static std::pair<Linear, Linear> splitMultiples(const Linear &index, int64_t divisor) {
   Linear multiple, rest;
   for (auto [variable, factor] : index.terms) {
     if (factor % divisor == 0)
@@ -251,6 +250,13 @@ std::optional<Indices::Division> Indices::divide(const Linear &index, int64_t di
       rest.terms.emplace_back(variable, factor);
   }
   rest.lanes = index.lanes;
+  return {multiple, rest};
+}
+
+std::optional<Indices::Division> Indices::divide(const Linear &index, int64_t divisor) {
+  if (divisor == 1)
+    return Division{index, Linear()};
+  auto [multiple, rest] = splitMultiples(index, divisor);
   bool known = true;
   Linear known_quotient;
   known_quotient.lanes.resize(index.lanes.size());
@@ -284,14 +290,7 @@ std::optional<Sign> Indices::isBelow(const Linear &index, int64_t bound) const {
   llvm::sort(factors, std::greater<>());
   factors.push_back(std::max<int64_t>(commonFactor(index), 1));
   for (int64_t divisor : factors) {
-    Linear form, rest;
-    for (auto [variable, factor] : index.terms) {
-      if (factor % divisor == 0)
-        form.terms.emplace_back(variable, factor / divisor);
-      else
-        rest.terms.emplace_back(variable, factor);
-    }
-    rest.lanes = index.lanes;
+    auto [form, rest] = splitMultiples(index, divisor);
     std::optional<int64_t> quotient;
     bool same = true;
     for (size_t e = 0; e < index.lanes.size(); ++e) {

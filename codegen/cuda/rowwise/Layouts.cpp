@@ -4,15 +4,13 @@
 #include "codegen/cuda/rowwise/Emitter.h"
 
 #include "codegen/cuda/ScalarText.h"
+#include "dialects/dit/Tensors.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
 namespace ditc::rowwise {
-
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
-static Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
 std::optional<Index> splitIndex(Indices &indices, const Linear &linear, ArrayRef<int64_t> sizes) {
   Index index(sizes.size());

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/ScalarText.h"
 #include "dialects/Locations.h"
+#include "dialects/dit/Tensors.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -12,9 +13,6 @@
 using namespace mlir;
 
 namespace ditc::rowwise {
-
-static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
-static Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
 std::string stemOf(Operation *op, StringRef otherwise) {
   std::string node = nameOf(op->getLoc()).node;

@@ -206,14 +206,14 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
     unit.addValue(kWidenings);
     parameters += ",\n    const Widenings widening";
   }
-  std::string bounds = std::to_string(threads) + ", " + std::to_string(residentBlocks(parts, threads));
+  unit.bounds = {static_cast<int>(threads), static_cast<int>(residentBlocks(parts, threads))};
   std::string body = usesShared ? "__shared__ double shared[2][32];\n" : "";
   body += "followPreviousKernel();\n" + (emitted->empty() ? "" : chooseByBlock(parts, *emitted));
   unit.text = headComment(kernel, *problem) + "#include \"rowwise.cuh\"\n\nusing namespace ditc;\n";
   unit.text += std::string("using Index = ") + (problem->needsWideIndices() ? "long long" : "int") + ";\n\n";
   if (!declarations.text().empty())
     unit.text += withoutBranches(declarations.text()) + "\n";
-  unit.text += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n" + kernel.getSymName().str() + "(\n    " + parameters + ") {\n" +
+  unit.text += "extern \"C\" __global__ void " + unit.bounds.text() + "\n" + kernel.getSymName().str() + "(\n    " + parameters + ") {\n" +
                indented(body, 2) + "}\n";
   return unit;
 }

@@ -2,6 +2,7 @@
 #include "codegen/cuda/rowwise/Spaces.h"
 
 #include "codegen/cuda/rowwise/Emitter.h"
+#include "dialects/dit/Tensors.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -21,8 +22,6 @@ constexpr int64_t kTiled = 1 << 16, kTile = 64;
 /// Outputs of fewer elements leave most of a GPU idle, so no more than this many go by the same blocks: modulation tables
 /// of all blocks of a model are hundreds of outputs of one launch.
 constexpr int64_t kFewElements = 1 << 16, kSmallTogether = 8;
-
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 //===-- What an output needs ------------------------------------------------------------------------===//
 
@@ -73,7 +72,7 @@ bool cutFactor(const Indices &indices, const Linear &place, Factors &factors) {
 /// Factors by the weight that they have in the number of a statistic's row.
 SmallVector<int64_t> weightsOf(const Probe::Use &use, size_t factors) {
   SmallVector<int64_t> weights(factors, 0);
-  ArrayRef<int64_t> shape = tensorOf(use.op->getOperand(0)).getShape();
+  ArrayRef<int64_t> shape = tensorType(use.op->getOperand(0)).getShape();
   auto reduce = dyn_cast<dit::ReduceOp>(use.op);
   size_t place = use.place.size();
   int64_t stride = 1;
@@ -91,10 +90,10 @@ SmallVector<int64_t> weightsOf(const Probe::Use &use, size_t factors) {
 
 /// The output lies side by side along another dimension than the largest of its inputs: where that one does.
 std::optional<unsigned> acrossFactor(const Problem &problem, size_t output, const Factors &factors, const Probe &probe) {
-  int64_t most = tensorOf(problem.result(output)).getNumElements() / 2;
+  int64_t most = tensorType(problem.result(output)).getNumElements() / 2;
   std::optional<unsigned> across;
   for (const Probe::Load &load : probe.loads) {
-    int64_t elements = tensorOf(problem.body->getArgument(load.input)).getNumElements();
+    int64_t elements = tensorType(problem.body->getArgument(load.input)).getNumElements();
     for (auto [variable, coefficient] : load.address.terms)
       if (variable < factors.size() && std::abs(coefficient) == 1 && elements > most) {
         bool isAlong = problem.outputs[output].strides[factors[variable].dim] * factors[variable].scale == 1;
@@ -108,7 +107,7 @@ std::optional<unsigned> acrossFactor(const Problem &problem, size_t output, cons
 Demand demandOf(const Problem &problem, size_t output) {
   Demand demand;
   Value value = problem.result(output);
-  ArrayRef<int64_t> shape = tensorOf(value).getShape();
+  ArrayRef<int64_t> shape = tensorType(value).getShape();
   for (auto [dim, size] : llvm::enumerate(shape))
     if (size > 1)
       demand.factors.push_back({static_cast<unsigned>(dim), size, 1});
@@ -136,7 +135,7 @@ Demand demandOf(const Problem &problem, size_t output) {
         if (used[i])
           found.dims.push_back(i);
       demand.uses.push_back(found);
-      if (use.size > longest && !isSerial(problem, found, tensorOf(value).getNumElements())) {
+      if (use.size > longest && !isSerial(problem, found, tensorType(value).getNumElements())) {
         longest = use.size;
         demand.weights = weightsOf(use, demand.factors.size());
       }
@@ -165,11 +164,11 @@ struct PartWithValues {
 
 /// Do they have a tensor of about this size in common?
 bool shareLarge(const llvm::DenseSet<Value> &a, const llvm::DenseSet<Value> &b, int64_t elements) {
-  return llvm::any_of(a, [&](Value value) { return b.contains(value) && tensorOf(value).getNumElements() * 2 >= elements; });
+  return llvm::any_of(a, [&](Value value) { return b.contains(value) && tensorType(value).getNumElements() * 2 >= elements; });
 }
 
 void addRowsOutput(const Problem &problem, unsigned output, Demand demand, std::vector<PartWithValues> &parts) {
-  int64_t elements = tensorOf(problem.result(output)).getNumElements();
+  int64_t elements = tensorType(problem.result(output)).getNumElements();
   llvm::SmallDenseSet<unsigned> inRows;
   Part part;
   part.hasRows = true;
@@ -227,7 +226,7 @@ void tile(Factors &factors, const Factor &across) {
 }
 
 void addFlatOutput(const Problem &problem, unsigned output, Demand demand, std::vector<PartWithValues> &parts) {
-  int64_t elements = tensorOf(problem.result(output)).getNumElements();
+  int64_t elements = tensorType(problem.result(output)).getNumElements();
   OutputSpace space{output, {}, demand.factors};
   for (PartWithValues &other : parts) // what the rows of another output need anyway
     if (other.part.hasRows && other.part.rows * other.part.columns == elements && shareLarge(other.values, demand.values, elements)) {
@@ -275,8 +274,8 @@ int64_t widestChunk(const Problem &problem, const PartWithValues &part) {
   for (const OutputSpace &space : part.part.outputs)
     bytes = std::min(bytes, dit::elementBytes(problem.outputs[space.output].element));
   for (Value value : part.values)
-    if (isa<BlockArgument>(value) && tensorOf(value).getNumElements() * 4 >= elements)
-      bytes = std::min(bytes, dit::elementBytes(tensorOf(value).getElementType()));
+    if (isa<BlockArgument>(value) && tensorType(value).getNumElements() * 4 >= elements)
+      bytes = std::min(bytes, dit::elementBytes(tensorType(value).getElementType()));
   return std::min<int64_t>(8, 16 / bytes);
 }
 
@@ -289,7 +288,7 @@ bool isOfHeld(const StatisticUse &use) {
       return false;
     value = op->getOperand(0);
   }
-  Type element = tensorOf(value).getElementType();
+  Type element = tensorType(value).getElementType();
   return element.isBF16() || element.isF16();
 }
 
@@ -299,7 +298,7 @@ std::vector<Part> findParts(const Problem &problem) {
   std::vector<PartWithValues> found;
   std::vector<std::pair<unsigned, Demand>> flat;
   for (unsigned output = 0; output < problem.outputs.size(); ++output) {
-    int64_t elements = tensorOf(problem.result(output)).getNumElements();
+    int64_t elements = tensorType(problem.result(output)).getNumElements();
     if (elements == 0)
       continue;
     Demand demand = demandOf(problem, output);
@@ -327,7 +326,7 @@ double recomputation(const Problem &problem, const Part &part) {
   double most = 1;
   int64_t elements = part.rows * part.columns;
   for (const StatisticUse &use : part.statistics) {
-    double input = std::max<double>(1, tensorOf(use.op->getOperand(0)).getNumElements());
+    double input = std::max<double>(1, tensorType(use.op->getOperand(0)).getNumElements());
     bool serial = !part.hasRows || isSerial(problem, use, elements);
     most = std::max(most, static_cast<double>(serial ? elements : part.rows) * static_cast<double>(use.size) / input);
   }

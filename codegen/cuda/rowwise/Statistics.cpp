@@ -6,19 +6,18 @@
 
 #include "codegen/cuda/ScalarText.h"
 #include "dialects/Locations.h"
+#include "dialects/dit/Tensors.h"
 
 using namespace mlir;
 
 namespace ditc::rowwise {
-
-static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Dimensions that a statistic combines; the others say which statistic it is.
 static SmallVector<int64_t> combinedDims(Operation *op) {
   if (auto reduce = dyn_cast<dit::ReduceOp>(op))
     return SmallVector<int64_t>(reduce.getAxes());
   SmallVector<int64_t> dims;
-  int64_t rank = tensorOf(op->getOperand(0)).getRank();
+  int64_t rank = tensorType(op->getOperand(0)).getRank();
   for (int64_t dim = rank - cast<dit::NormOp>(op).getAxes(); dim < rank; ++dim)
     dims.push_back(dim);
   return dims;
@@ -27,13 +26,13 @@ static SmallVector<int64_t> combinedDims(Operation *op) {
 static int64_t combinedSize(Operation *op) {
   int64_t size = 1;
   for (int64_t dim : combinedDims(op))
-    size *= tensorOf(op->getOperand(0)).getDimSize(dim);
+    size *= tensorType(op->getOperand(0)).getDimSize(dim);
   return size;
 }
 
 /// The type that a statistic is computed in.
 static Type workType(Operation *op) {
-  Type input = tensorOf(op->getOperand(0)).getElementType(), result = tensorOf(op->getResult(0)).getElementType();
+  Type input = tensorType(op->getOperand(0)).getElementType(), result = tensorType(op->getResult(0)).getElementType();
   if (isa<dit::NormOp>(op) || input.isF64())
     return dit::computeType(input);
   return dit::computeType(isa<FloatType>(result) || input == result || !isa<FloatType>(input) ? result : input);
@@ -73,13 +72,13 @@ std::optional<Index> Emitter::inputIndex(Operation *op, const Index &place, cons
   SmallVector<int64_t> dims = combinedDims(op), sizes;
   llvm::sort(dims);
   for (int64_t dim : dims)
-    sizes.push_back(tensorOf(op->getOperand(0)).getDimSize(dim));
+    sizes.push_back(tensorType(op->getOperand(0)).getDimSize(dim));
   std::optional<Index> inside = splitIndex(*indices, column, sizes);
   if (!inside)
     return std::nullopt;
   Index index;
   const auto *outer = place.begin(), *inner = inside->begin();
-  for (int64_t dim = 0; dim < tensorOf(op->getOperand(0)).getRank(); ++dim)
+  for (int64_t dim = 0; dim < tensorType(op->getOperand(0)).getRank(); ++dim)
     index.push_back(llvm::is_contained(dims, dim) ? *inner++ : *outer++);
   return index;
 }
@@ -107,7 +106,7 @@ Pulled Emitter::pullNorm(dit::NormOp op, const Index &index) {
   }
   if (prober)
     return {};
-  return apply(stemOf(op, "normed"), operands, rounded(tensorOf(op.getResult()).getElementType(), text));
+  return apply(stemOf(op, "normed"), operands, rounded(tensorType(op.getResult()).getElementType(), text));
 }
 
 Pulled Emitter::pullReduce(dit::ReduceOp op, const Index &index) { return statistic(op, placeOfStatistic(op, index)).centre; }
@@ -170,7 +169,7 @@ Statistic Emitter::groupStatistic(Operation *op, const Index &place) {
 
 Statistic Emitter::declareStatistic(Operation *op, bool isChunk) {
   auto norm = dyn_cast<dit::NormOp>(op);
-  std::string type = norm ? scalarTypeName(workType(op)) : typeName(tensorOf(op->getResult(0)).getElementType(), isChunk);
+  std::string type = norm ? scalarTypeName(workType(op)) : typeName(tensorType(op->getResult(0)).getElementType(), isChunk);
   auto declared = [&](StringRef stem) {
     std::string name = fresh(stem);
     line(type + " " + name + " = 0;");
@@ -332,7 +331,7 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
     return result;
   }
   auto reduce = cast<dit::ReduceOp>(op);
-  Type work = workType(op), input = dit::computeType(tensorOf(reduce.getInput()).getElementType()), element = tensorOf(reduce.getResult()).getElementType();
+  Type work = workType(op), input = dit::computeType(tensorType(reduce.getInput()).getElementType()), element = tensorType(reduce.getResult()).getElementType();
   auto converted = [&](const std::string &value) { return input == work ? value : "static_cast<" + scalarTypeName(work) + ">(" + value + ")"; };
   std::string start = scalarLiteral(dit::reductionIdentity(reduce.getKind(), work));
   std::string text = perLane(isChunk, total(op, place, overRow, isChunk, combinerOf(reduce.getKind(), work.isInteger(1)), start, converted));

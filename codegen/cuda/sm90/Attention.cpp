@@ -214,6 +214,8 @@ CudaUnit emitSmall(const AttentionProblem &p, const SmallAttentionTiles &tiles) 
 
 } // namespace
 
+Verdict hopperAttentionVerdict(plan::KernelOp kernel) { return AttentionProblem(kernel).verdict(); }
+
 bool acceptsHopperAttention(plan::KernelOp kernel) {
   AttentionProblem problem(kernel);
   return problem.fits() && (problem.mask != AttentionMask::Bits || problem.packedMask);

@@ -134,14 +134,15 @@ bool AttentionProblem::maskFits() const {
   return isFloat && given.getDimSize(3) == keys && (keys == 1 || plan::layoutOf(given).strides[3] == 1);
 }
 
-bool AttentionProblem::fits() const {
-  int64_t widest = std::max(headDim, valueDim);
-  if (queries == 0 || keys == 0 || batch == 0 || heads == 0 || headDim % 8 != 0 || valueDim % 8 != 0 || widest > 256 || headDim == 0 || valueDim == 0 || !(options.scale > 0))
-    return false;
-  for (unsigned i : {0u, 1u, 2u, outIndex()})
-    if (!is16Bit(type(i).getElementType()) || type(i).getElementType() != type(0).getElementType() || !canCopy(i))
-      return false;
-  return maskFits();
+Verdict AttentionProblem::verdict() const {
+  if (queries == 0 || keys == 0 || batch == 0 || heads == 0 || headDim == 0 || valueDim == 0 || !(options.scale > 0))
+    return {Reason::NoSlot};
+  auto tensors = {0u, 1u, 2u, outIndex()};
+  if (!llvm::all_of(tensors, [&](unsigned i) { return is16Bit(type(i).getElementType()) && type(i).getElementType() == type(0).getElementType(); }))
+    return {Reason::TypeUnsupported};
+  if (headDim % 8 != 0 || valueDim % 8 != 0 || std::max(headDim, valueDim) > 256)
+    return {Reason::HeadSplitsTile};
+  return llvm::all_of(tensors, [&](unsigned i) { return canCopy(i); }) && maskFits() ? Verdict() : Verdict{Reason::LayoutUnsupported};
 }
 
 //===-- attention_sm90.cuh ----------------------------------------------------------------------===//

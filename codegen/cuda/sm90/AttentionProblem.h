@@ -26,7 +26,8 @@ struct AttentionProblem {
   int64_t maskStride(unsigned dim) const;
   /// Rows that lie in pieces of 16 bytes, the types and sizes of the templates, and a mask that they know. A boolean
   /// mask counts when it is packed, or will be.
-  bool fits() const;
+  Verdict verdict() const;
+  bool fits() const { return static_cast<bool>(verdict()); }
 
   mutable plan::KernelOp kernel; ///< MLIR's accessors are not const
   AttentionOptions options;

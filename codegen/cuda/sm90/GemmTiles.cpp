@@ -31,7 +31,8 @@ constexpr Shape kShapes[] = {
     {192, 192, 3, 1, false, 2}, {128, 192, 2, 1, true, 2},  {128, 128, 2, 1, true, 2},  {128, 256, 2, 1, false, 2}, {128, 144, 2, 1, true, 2},
 };
 
-/// Tiles of whole heads for sizes that have few of those above, or none.
+/// Tiles of whole heads for sizes that have few of those above, or none. Blocks that share one need not finish equally many
+/// heads: warps begin with different blocks.
 void addHeadShapes(int64_t head, SmallVectorImpl<Shape> &shapes) {
   auto add = [&](Shape shape) {
     if (!llvm::is_contained(shapes, shape))
@@ -45,8 +46,7 @@ void addHeadShapes(int64_t head, SmallVectorImpl<Shape> &shapes) {
     if (n <= 192)
       add({128, n, 2, 1, true}), add({128, n, 2, 1, true, 2});
     for (int split : {2, 3, 4})
-      if (n % (split * head) == 0)
-        add({128, n, 2, split, false});
+      add({128, n, 2, split, false});
   }
 }
 

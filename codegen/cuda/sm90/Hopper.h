@@ -15,7 +15,8 @@ inline constexpr int kHopperMultiprocessors = 132;
 inline constexpr int kHopperSharedBytes = 232448;
 
 /// Can this attention be read by tensor copies? 16-bit types, head sizes in multiples of 8 up to 256, rows that start on
-/// 16 bytes; no mask, a causal one, an additive one, or a packed boolean one.
+/// 16 bytes; no mask, a causal one, an additive one, or a boolean one, which is packed before (then it accepts the kernel).
+Verdict hopperAttentionVerdict(plan::KernelOp kernel);
 bool acceptsHopperAttention(plan::KernelOp kernel);
 mlir::FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel);
 /// A boolean mask becomes bits and verdicts.

@@ -3,14 +3,13 @@
 // attention, rowwise and layout.
 #include "codegen/templates/hopper/Catalogue.h"
 #include "codegen/templates/hopper/Products.h"
+#include "dialects/dit/Tensors.h"
 
 using namespace mlir;
 
 namespace ditc {
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Text and image parts of joint attention are ranges of keys and queries.
 constexpr size_t kMaxTokenRanges = 3;

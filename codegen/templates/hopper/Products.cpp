@@ -5,6 +5,7 @@
 #include "codegen/templates/hopper/Products.h"
 
 #include "codegen/cuda/sm90/GemmTiles.h"
+#include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -12,8 +13,6 @@
 using namespace mlir;
 
 namespace ditc {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 int64_t productRows(dit::MatmulOp op) {
   auto type = tensorType(op.getResult());
