@@ -220,6 +220,18 @@ static Results safeSoftmax(OpContext &op) {
   return {op.emit.view(result, op.resultType().getShape())};
 }
 
+/// The mean of what is not NaN.
+static Results nanMean(OpContext &op) {
+  Value self = op.tensor("self");
+  Type element = op.resultElement(), wide = wideElement(op.emit, element);
+  std::vector<int64_t> axes = axesOf(op, "dim", Emit::rankOf(self));
+  bool keep = op.flag("keepdim", false);
+  Value numbers = elementwise(op.emit, Operand(self), wide, wide, [](ArrayRef<Num> x) { return select(isNan(x[0]), x[0].constant(0.0), x[0]); });
+  Value present = elementwise(op.emit, Operand(self), wide, wide, [](ArrayRef<Num> x) { return select(isNan(x[0]), x[0].constant(0.0), x[0].constant(1.0)); });
+  Value sum = op.emit.reduce(dit::ReduceKind::Sum, numbers, axes, keep, wide), count = op.emit.reduce(dit::ReduceKind::Sum, present, axes, keep, wide);
+  return {op.emit.div(sum, count, element)};
+}
+
 //===-- Scans and sorts ---------------------------------------------------------------------------===//
 
 static OpImport scan(dit::ReduceKind kind) {
@@ -232,6 +244,25 @@ static OpImport scan(dit::ReduceKind kind) {
     Value result = dit::ScanOp::create(op.emit.builder(), Emit::typeOf(self).clone(element), self, kind, dim);
     return {op.emit.view(result, op.resultType().getShape())};
   };
+}
+
+/// log(cumsum(exp(x))) by steps that double, each a sum of two logarithms: small numbers beside large ones keep their digits.
+static Results logCumSumExp(OpContext &op) {
+  Emit &emit = op.emit;
+  Type element = op.resultElement(), wide = wideElement(emit, element);
+  Value value = emit.cast(atLeastOneDim(emit, op.tensor("self")), wide);
+  int64_t dim = normaliseDim(op.integer("dim"), Emit::rankOf(value)), size = Emit::shapeOf(value)[dim];
+  SmallVector<int64_t> low(Emit::rankOf(value), 0), none(low);
+  auto logOfSum = [](ArrayRef<Num> x) {
+    Num larger = max(x[0], x[1]), smaller = min(x[0], x[1]);
+    return select(abs(larger) == HUGE_VAL, larger, larger + log1p(exp(smaller - larger)));
+  };
+  for (int64_t step = 1; step < size; step *= 2) {
+    low[dim] = step;
+    Value before = emit.pad(emit.slice(value, dim, 0, size - step), low, none, Scalar::of(-HUGE_VAL));
+    value = elementwise(emit, {value, before}, wide, wide, logOfSum);
+  }
+  return {emit.view(emit.cast(value, element), op.resultType().getShape())};
 }
 
 /// Differences of neighbours along a dimension, n times over.
@@ -359,8 +390,8 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.dist.default"}, distance);
   rows.row({"aten.pairwise_distance.default"}, pairwiseDistance);
   rows.row({"aten.cdist.default", "aten._cdist_forward.default"}, pairDistances);
-  rows.row({"aten.softmax.int", "aten._softmax.default", "aten.special_softmax.int"}, softmax);
-  rows.row({"aten.log_softmax.int", "aten._log_softmax.default", "aten.special_log_softmax.int"}, logSoftmax);
+  rows.row({"aten.softmax.int", "aten._softmax.default", "aten.special_softmax.default"}, softmax);
+  rows.row({"aten.log_softmax.int", "aten._log_softmax.default", "aten.special_log_softmax.default"}, logSoftmax);
   rows.row({"aten._safe_softmax.default"}, safeSoftmax);
   rows.row({"aten.logsumexp.default", "aten.special_logsumexp.default"}, logSumExp);
   rows.row({"aten.cumsum.default"}, scan(ReduceKind::Sum));
@@ -374,6 +405,8 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.cummin.default"}, runningExtreme(false));
   rows.row({"aten.diff.default"}, difference);
   rows.row({"aten.nansum.default"}, nanSum);
+  rows.row({"aten.nanmean.default"}, nanMean);
+  rows.row({"aten.logcumsumexp.default"}, logCumSumExp);
   rows.row({"aten.trace.default"}, trace);
   std::vector<OpRow> result = rows.take();
   llvm::append_range(result, quantileRows());

@@ -174,7 +174,7 @@ std::string Scan::reasonAgainstItem(const Node &node, const Graph &graph, const 
 /// Dropout that is not switched off.
 static bool isTrainingDropout(const Node &node) {
   std::string_view target = shortTarget(node.target);
-  if (!target.starts_with("aten.dropout") && target != "aten.native_dropout.default")
+  if (target.find("dropout") == std::string_view::npos)
     return false;
   const Argument *train = node.find("train"), *p = node.find("p");
   return train && train->kind == Kind::Bool && train->flag && p && p->number != 0;
