@@ -286,18 +286,25 @@ private:
   double scale = 1;
 };
 
-/// w where `product` is vᵀ wᵀ; null when its right side is not turned.
+/// w where `product` is vᵀ wᵀ; null when its right side is not turned. Dimensions of one element may be anywhere.
 Value turnedWeights(dit::MatmulOp product) {
   Value right = product.getRhs();
   if (product.getTransposeRhs())
     return right;
-  Value source = behindBatchView(right);
+  ArrayRef<int64_t> turned = shapeOf(right).take_back(2);
+  auto view = right.getDefiningOp<dit::ViewOp>();
+  Value source = view ? Value(view.getInput()) : right;
   auto permute = source.getDefiningOp<dit::PermuteOp>();
-  if (!permute || !right.hasOneUse() || !source.hasOneUse())
+  if (!permute || !right.hasOneUse() || !source.hasOneUse() || turned[0] == 1 || turned[1] == 1)
     return {};
-  SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, permute.getPermutation().size()));
-  std::swap(swap.back(), swap[swap.size() - 2]);
-  return permute.getPermutation() == ArrayRef<int64_t>(swap) ? permute.getInput() : Value();
+  // The batch stays in order, and the last two change places.
+  SmallVector<int64_t> order;
+  for (int64_t dim : permute.getPermutation())
+    if (shapeOf(permute.getInput())[dim] != 1)
+      order.push_back(dim);
+  ArrayRef<int64_t> weights = shapeOf(permute.getInput()).take_back(2);
+  bool isTurned = order.size() >= 2 && weights[0] == turned[1] && weights[1] == turned[0] && order[order.size() - 2] == order.back() + 1;
+  return isTurned && llvm::is_sorted(ArrayRef<int64_t>(order).drop_back(1)) ? permute.getInput() : Value();
 }
 
 class RecogniseAttention : public impl::RecogniseAttentionBase<RecogniseAttention> {

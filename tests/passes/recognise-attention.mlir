@@ -317,6 +317,37 @@ func.func @turned(%q: tensor<6x4x8xf32>, %k: tensor<6x8x6xf32>, %v: tensor<6x8x6
 
 // -----
 
+// The same for a batch of one, which the permute brings to the end.
+// CHECK-LABEL: func.func @turned_one
+// CHECK: dit.attention
+// CHECK-NOT: dit.matmul
+// CHECK: return
+// KEEP-LABEL: func.func @turned_one
+// KEEP: return
+func.func @turned_one(%q: tensor<6x4x8xf32>, %k: tensor<6x8x6xf32>, %v: tensor<6x8x6xf32>) -> tensor<6x8x4xf32> {
+  %z = dit.matmul %q, %k : (tensor<6x4x8xf32>, tensor<6x8x6xf32>) -> tensor<6x4x6xf32>
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %p4 = dit.view %p : tensor<6x4x6xf32> -> tensor<1x6x4x6xf32>
+  %t = dit.permute %p4 [1, 3, 2, 0] : tensor<1x6x4x6xf32> -> tensor<6x6x4x1xf32>
+  %w = dit.view %t : tensor<6x6x4x1xf32> -> tensor<6x6x4xf32>
+  %o = dit.matmul %v, %w : (tensor<6x8x6xf32>, tensor<6x6x4xf32>) -> tensor<6x8x4xf32>
+  return %o : tensor<6x8x4xf32>
+}
+
+// -----
+
 // A product in f32 that is rounded, seen as batch and heads and widened again, as decomposition writes baddbmm.
 // CHECK-LABEL: func.func @rounded_and_widened
 // CHECK: dit.attention %arg0, %arg1, %arg2 scale 1.000000e+00 : (tensor<2x3x4x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>)
