@@ -2,8 +2,9 @@
 //
 // RecogniseAttention: attention that the model spells out (product, scale, mask, softmax, product) becomes one
 // dit.attention. Products may have batch and heads apart or as one dimension; keys may be transposed by a permute or
-// by the product; the scale may stand on the scores, the queries or the keys; scores may be capped by a tangent; a mask may be added, or chosen by a
-// select between the scores and a number so low that nothing remains; the softmax may be computed in f32.
+// by the product; the scale may stand on the scores, the queries or the keys; scores may be capped by a tangent; masks may be added, or chosen by a
+// select between the scores and a number so low that nothing remains, and several become one; the softmax may be computed in f32; values may stand on
+// the left of weights that are turned for it.
 //
 // One thing differs: where every key of a row is at -inf, the spelled softmax gives NaN and dit.attention gives 0,
 // as torch's own fused attention does. With `keep-roundings` only what computes in f32 throughout is recognised.
@@ -64,24 +65,29 @@ constexpr int64_t kMaxHeadSize = 256;
 /// One spelled attention and the operands that it becomes.
 class Rewrite {
 public:
-  Rewrite(dit::MatmulOp last, SpelledSoftmax spelled, bool keepRoundings) : last(last), softmax(std::move(spelled)), keepRoundings(keepRoundings), b(last) {}
+  /// `isTurned`: the values are on the left of the last product, whose result has channels before queries.
+  Rewrite(dit::MatmulOp last, bool isTurned, SpelledSoftmax spelled, bool keepRoundings)
+      : last(last), isTurned(isTurned), softmax(std::move(spelled)), keepRoundings(keepRoundings), b(last) {}
 
   bool run() {
     dit::MatmulOp scores = softmax.scores;
-    Value query = scores.getLhs(), key = scores.getRhs(), value = last.getRhs();
+    Value query = scores.getLhs(), key = scores.getRhs(), value = isTurned ? last.getLhs() : last.getRhs();
     if (!chooseHeads() || !canBatch(query) || !canBatch(key) || !canBatch(value))
       return false;
-    if (shapeOf(query).back() > kMaxHeadSize || last.getType().getShape().back() > kMaxHeadSize)
+    if (shapeOf(query).back() > kMaxHeadSize || last.getType().getShape().take_back(2)[isTurned ? 0 : 1] > kMaxHeadSize)
       return false;
-    if (softmax.mask && !(mask = asHeads(softmax.mask, softmax.maskLevel)))
-      return false;
-    if (mask)
-      mask = softmax.maskFor(b, mask);
+    SmallVector<Value> masks;
+    for (const SpelledMask &part : softmax.masks)
+      if (Value apart = asHeads(part.tensor, part.level))
+        masks.push_back(apart);
+      else
+        return false;
+    mask = softmax.maskFor(b, masks);
     if (softmax.factor && (keepRoundings || !(softmax.factor = asHeads(softmax.factor, softmax.factorLevel))))
       return false;
     query = withoutScale(batched(query), kMaxDepth);
     key = withoutScale(scores.getTransposeRhs() ? batched(key) : transposed(key), kMaxDepth);
-    return replace(query, key, last.getTransposeRhs() ? transposed(value) : batched(value));
+    return replace(query, key, isTurned || last.getTransposeRhs() ? transposed(value) : batched(value));
   }
 
 private:
@@ -103,10 +109,12 @@ private:
       query = timesFactor(query);
     SmallVector<int64_t> shape(shapeOf(query));
     shape.back() = shapeOf(value).back();
-    auto attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask,
-                                              b.getF64FloatAttr(scale * softmax.scale), UnitAttr(), softmax.softCap ? b.getF64FloatAttr(*softmax.softCap) : FloatAttr(),
-                                              DenseI64ArrayAttr());
-    last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention.getResult(), last.getType().getShape()));
+    Value attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask,
+                                               b.getF64FloatAttr(scale * softmax.scale), UnitAttr(), softmax.softCap ? b.getF64FloatAttr(*softmax.softCap) : FloatAttr(),
+                                               DenseI64ArrayAttr());
+    if (isTurned)
+      attention = permuted(b, last.getLoc(), attention, {0, 1, 3, 2});
+    last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention, last.getType().getShape()));
     last.erase();
     return true;
   }
@@ -140,8 +148,9 @@ private:
     for (Value operand : {last.getResult(), softmax.scores.getRhs(), softmax.scores.getLhs()})
       if (std::optional<int64_t> apart = headsApart(operand))
         setHeads(all, *apart);
-    if (softmax.mask && softmax.maskLevel.size() == 4)
-      setHeads(all, softmax.maskLevel[1]);
+    for (const SpelledMask &part : softmax.masks)
+      if (part.level.size() == 4)
+        setHeads(all, part.level[1]);
     return all > 0 && batch * heads == all;
   }
 
@@ -192,6 +201,8 @@ private:
     bool isWhole = own.size() > 2 && own.drop_back(2) == level.drop_back(2);
     if (isWhole)
       shape[0] = batch, shape[1] = heads;
+    else if (own.size() > 4 && own.size() == level.size())
+      return ofWindows(value, level);
     else if (own.size() == 4)
       shape[0] = own[0], shape[1] = own[1];
     else if (own.size() == 3 && level.size() == 4)
@@ -200,6 +211,26 @@ private:
       return {};
     if (ShapedType::getNumElements(shape) != tensorType(value).getNumElements())
       return {};
+    return viewAs(b, last.getLoc(), value, shape);
+  }
+
+  /// A mask of scores whose batch is several dimensions, as windows of images are: where it differs along one, it is repeated along the others.
+  Value ofWindows(Value value, ArrayRef<int64_t> level) {
+    SmallVector<int64_t> own(shapeOf(value)), shape;
+    size_t end = level.size() - 2, split = 0;
+    while (split < end && ShapedType::getNumElements(level.take_front(split)) != batch)
+      ++split;
+    if (ShapedType::getNumElements(level.slice(split, end - split)) != heads)
+      return {};
+    for (auto [from, to] : {std::pair(size_t(0), split), std::pair(split, end)}) {
+      bool isOne = llvm::all_of(llvm::seq(from, to), [&](size_t dim) { return own[dim] == 1; });
+      for (size_t dim = from; dim < to && !isOne; ++dim)
+        own[dim] = level[dim];
+      shape.push_back(ShapedType::getNumElements(ArrayRef<int64_t>(own).slice(from, to - from)));
+    }
+    shape.append(own.end() - 2, own.end());
+    if (own != shapeOf(value))
+      value = dit::ExpandOp::create(b, last.getLoc(), tensorType(value).clone(own), value);
     return viewAs(b, last.getLoc(), value, shape);
   }
 
@@ -243,6 +274,7 @@ private:
   }
 
   dit::MatmulOp last;
+  bool isTurned;
   SpelledSoftmax softmax;
   bool keepRoundings;
   OpBuilder b;
@@ -251,6 +283,27 @@ private:
   int64_t batch = 1, heads = 1;
   double scale = 1;
 };
+
+/// w where `product` is vᵀ wᵀ; null when its right side is not turned. Dimensions of one element may be anywhere.
+Value turnedWeights(dit::MatmulOp product) {
+  Value right = product.getRhs();
+  if (product.getTransposeRhs())
+    return right;
+  ArrayRef<int64_t> turned = shapeOf(right).take_back(2);
+  auto view = right.getDefiningOp<dit::ViewOp>();
+  Value source = view ? Value(view.getInput()) : right;
+  auto permute = source.getDefiningOp<dit::PermuteOp>();
+  if (!permute || !right.hasOneUse() || !source.hasOneUse() || turned[0] == 1 || turned[1] == 1)
+    return {};
+  // The batch stays in order, and the last two change places.
+  SmallVector<int64_t> order;
+  for (int64_t dim : permute.getPermutation())
+    if (shapeOf(permute.getInput())[dim] != 1)
+      order.push_back(dim);
+  ArrayRef<int64_t> weights = shapeOf(permute.getInput()).take_back(2);
+  bool isTurned = order.size() >= 2 && weights[0] == turned[1] && weights[1] == turned[0] && order[order.size() - 2] == order.back() + 1;
+  return isTurned && llvm::is_sorted(ArrayRef<int64_t>(order).drop_back(1)) ? permute.getInput() : Value();
+}
 
 class RecogniseAttention : public impl::RecogniseAttentionBase<RecogniseAttention> {
 public:
@@ -261,9 +314,11 @@ public:
     for (dit::MatmulOp product : products) {
       if (product.getBias() || tensorType(product.getRhs()).getRank() != product.getType().getRank())
         continue;
-      std::optional<SpelledSoftmax> softmax = spelledSoftmaxOf(product.getLhs(), keepRoundings);
-      if (softmax)
-        Rewrite(product, std::move(*softmax), keepRoundings).run();
+      for (auto [weights, isTurned] : {std::pair<Value, bool>(product.getLhs(), false), {turnedWeights(product), true}}) {
+        std::optional<SpelledSoftmax> softmax = weights ? spelledSoftmaxOf(weights, keepRoundings) : std::nullopt;
+        if (softmax && Rewrite(product, isTurned, std::move(*softmax), keepRoundings).run())
+          break;
+      }
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))
       if (op.use_empty() && op.getName().getDialectNamespace() == "dit")

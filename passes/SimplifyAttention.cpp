@@ -32,6 +32,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 #include <cmath>
+#include <functional>
 #include <map>
 
 using namespace mlir;
@@ -42,14 +43,14 @@ namespace ditc {
 
 namespace {
 
-/// How often each element along `axis` of `value` is repeated, neighbours equal; and the value without.
+/// How often each element along an axis is repeated, neighbours equal; and how the value without is made, once it is known to be wanted.
 struct Repeated {
-  Value source;
   int64_t times;
+  std::function<Value(OpBuilder &)> source;
 };
 
 /// view(expand(x)): [.., G, 1, ..] to [.., G, times, ..] to [.., G * times, ..].
-std::optional<Repeated> repeatedByExpand(OpBuilder &b, Value value, int64_t axis) {
+std::optional<Repeated> repeatedByExpand(Value value, int64_t axis) {
   auto view = value.getDefiningOp<dit::ViewOp>();
   auto expand = view ? view.getInput().getDefiningOp<dit::ExpandOp>() : dit::ExpandOp();
   if (!expand || expand.getType().getRank() != tensorType(value).getRank() + 1)
@@ -61,7 +62,7 @@ std::optional<Repeated> repeatedByExpand(OpBuilder &b, Value value, int64_t axis
     return std::nullopt;
   SmallVector<int64_t> shape(whole);
   shape[axis] = wide[axis];
-  return Repeated{viewAs(b, value.getLoc(), expand.getInput(), shape), wide[axis + 1]};
+  return Repeated{wide[axis + 1], [=, source = Value(expand.getInput())](OpBuilder &b) { return viewAs(b, value.getLoc(), source, shape); }};
 }
 
 /// gather by 0, 0, 1, 1, ...
@@ -77,15 +78,17 @@ std::optional<Repeated> repeatedByGather(Value value, int64_t axis) {
   for (int64_t i = 0; i < count; ++i)
     if (indices.at(i) != static_cast<double>(i / (count / groups)))
       return std::nullopt;
-  return Repeated{gather.getTable(), count / groups};
+  return Repeated{count / groups, [table = Value(gather.getTable())](OpBuilder &) { return table; }};
 }
 
-std::optional<Repeated> repeatedAlong(OpBuilder &b, Value value, int64_t axis) {
+std::optional<Repeated> repeatedAlong(Value value, int64_t axis) {
   if (auto permute = value.getDefiningOp<dit::PermuteOp>()) {
-    std::optional<Repeated> inner = repeatedAlong(b, permute.getInput(), permute.getPermutation()[axis]);
-    return inner ? std::optional(Repeated{permuted(b, value.getLoc(), inner->source, permute.getPermutation()), inner->times}) : std::nullopt;
+    std::optional<Repeated> inner = repeatedAlong(permute.getInput(), permute.getPermutation()[axis]);
+    if (!inner)
+      return std::nullopt;
+    return Repeated{inner->times, [=](OpBuilder &b) mutable { return permuted(b, value.getLoc(), inner->source(b), permute.getPermutation()); }};
   }
-  std::optional<Repeated> byExpand = repeatedByExpand(b, value, axis);
+  std::optional<Repeated> byExpand = repeatedByExpand(value, axis);
   return byExpand ? byExpand : repeatedByGather(value, axis);
 }
 
@@ -93,12 +96,13 @@ struct ShareKeyHeads : OpRewritePattern<dit::AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override {
-    std::optional<Repeated> key = repeatedAlong(rewriter, op.getKey(), 1), value = repeatedAlong(rewriter, op.getValue(), 1);
+    std::optional<Repeated> key = repeatedAlong(op.getKey(), 1), value = repeatedAlong(op.getValue(), 1);
     if (!key || !value || key->times != value->times || key->times == 1)
       return failure();
+    Value keys = key->source(rewriter), values = value->source(rewriter);
     rewriter.modifyOpInPlace(op, [&] {
-      op.getKeyMutable().assign(key->source);
-      op.getValueMutable().assign(value->source);
+      op.getKeyMutable().assign(keys);
+      op.getValueMutable().assign(values);
     });
     return success();
   }

@@ -14,6 +14,8 @@ namespace ditc {
 
 /// A finite number that masked scores take must swallow any score that is added to it in f32.
 static constexpr double kHides = -1e30;
+/// Numbers from here on mean the same: the lowest f16, -1e4. What is left of such a key is 0 in f32, unless all keys have it.
+static constexpr double kMeansHidden = -1e4;
 
 std::optional<Scaled> scaledBy(const Term &term) {
   if (term.is<arith::DivFOp>())
@@ -26,24 +28,66 @@ std::optional<Scaled> scaledBy(const Term &term) {
   return std::nullopt;
 }
 
-Value SpelledSoftmax::maskFor(OpBuilder &b, Value tensor) const {
-  if (!tensorType(tensor).getElementType().isInteger(1) || (!hides && !hidden))
-    return tensor;
-  Type element = hidden ? Type(b.getF32Type()) : Type(b.getI1Type());
-  auto map = dit::MapOp::create(b, tensor.getLoc(), tensorType(tensor).clone(element), tensor);
+static bool isBoolean(Value tensor) { return tensorType(tensor).getElementType().isInteger(1); }
+
+/// The type in which masks are added: that of the model's sums, or f32 where a finite number hides keys.
+static Type sumType(ArrayRef<SpelledMask> masks, OpBuilder &b) {
+  Type type;
+  for (const SpelledMask &mask : masks) {
+    Type own = isBoolean(mask.tensor) ? Type() : tensorType(mask.tensor).getElementType();
+    if (mask.hidden || (type && own && type != own) || (own && !isa<FloatType>(own)))
+      return b.getF32Type();
+    type = own ? own : type;
+  }
+  return type;
+}
+
+static SmallVector<int64_t> broadcastShape(ArrayRef<Value> tensors) {
+  SmallVector<int64_t> shape(tensorType(tensors[0]).getShape());
+  for (Value tensor : tensors)
+    for (auto [size, own] : llvm::zip(shape, tensorType(tensor).getShape()))
+      size = size == 1 ? own : size;
+  return shape;
+}
+
+/// What a mask adds in a map of compute type `type`; whether its key is seen where that is boolean.
+static Value termOf(const SpelledMask &mask, Value element, Type type, OpBuilder &b) {
+  Location loc = element.getLoc();
+  auto number = [&](double value) { return arith::ConstantOp::create(b, loc, b.getFloatAttr(type, value)).getResult(); };
+  if (type.isInteger(1))
+    return mask.hides ? arith::XOrIOp::create(b, loc, element, arith::ConstantOp::create(b, loc, b.getBoolAttr(true))).getResult() : element;
+  if (element.getType().isInteger(1)) {
+    Value low = number(mask.hidden.value_or(-HUGE_VAL)), zero = number(0);
+    return arith::SelectOp::create(b, loc, element, mask.hides ? low : zero, mask.hides ? zero : low);
+  }
+  if (isa<IntegerType>(element.getType()))
+    element = arith::SIToFPOp::create(b, loc, type, element);
+  else if (element.getType() != type)
+    element = type.isF64() ? arith::ExtFOp::create(b, loc, type, element).getResult() : arith::TruncFOp::create(b, loc, type, element).getResult();
+  return mask.factor == 1 ? element : arith::MulFOp::create(b, loc, element, number(mask.factor)).getResult();
+}
+
+Value SpelledSoftmax::maskFor(OpBuilder &b, ArrayRef<Value> tensors) const {
+  if (masks.empty())
+    return {};
+  const SpelledMask &first = masks[0];
+  if (masks.size() == 1 && (isBoolean(first.tensor) ? !first.hides && !first.hidden : first.factor == 1))
+    return tensors[0];
+  bool allBoolean = llvm::all_of(masks, [](const SpelledMask &mask) { return isBoolean(mask.tensor) && !mask.hidden; });
+  Type element = allBoolean ? b.getI1Type() : sumType(masks, b), compute = allBoolean ? element : dit::computeType(element);
+  Location loc = tensors[0].getLoc();
+  auto map = dit::MapOp::create(b, loc, RankedTensorType::get(broadcastShape(tensors), element), tensors);
   OpBuilder::InsertionGuard guard(b);
   Block *body = b.createBlock(&map.getBody());
-  Value isSet = body->addArgument(b.getI1Type(), tensor.getLoc());
   Value result;
-  if (hidden) {
-    Value low = arith::ConstantOp::create(b, tensor.getLoc(), b.getF32FloatAttr(*hidden));
-    Value zero = arith::ConstantOp::create(b, tensor.getLoc(), b.getF32FloatAttr(0));
-    result = arith::SelectOp::create(b, tensor.getLoc(), isSet, hides ? low : zero, hides ? zero : low);
-  } else {
-    Value one = arith::ConstantOp::create(b, tensor.getLoc(), b.getBoolAttr(true));
-    result = arith::XOrIOp::create(b, tensor.getLoc(), isSet, one);
+  for (auto [mask, tensor] : llvm::zip(masks, tensors)) {
+    Value term = termOf(mask, body->addArgument(dit::computeType(tensorType(tensor).getElementType()), loc), compute, b);
+    if (!result)
+      result = term;
+    else
+      result = allBoolean ? arith::AndIOp::create(b, loc, result, term).getResult() : arith::AddFOp::create(b, loc, result, term).getResult();
   }
-  dit::YieldOp::create(b, tensor.getLoc(), result);
+  dit::YieldOp::create(b, loc, result);
   return map.getResult();
 }
 
@@ -131,10 +175,24 @@ private:
 
   //===-- Scale and mask --------------------------------------------------------------------------===//
 
+  /// Behind views and, unless roundings are kept, casts.
+  Value behindViewsAndCasts(Value value) const {
+    while (true) {
+      Value source = behindBatchView(value);
+      auto map = source.getDefiningOp<dit::MapOp>();
+      if (map && map.isIdentity() && !keepRoundings && isa<FloatType>(tensorType(map.getInputs()[0]).getElementType()) &&
+          tensorType(map.getInputs()[0]).getShape() == map.getType().getShape())
+        source = map.getInputs()[0];
+      if (source == value)
+        return value;
+      value = source;
+    }
+  }
+
   bool readLogits(Term term) {
     if (term.isLeaf()) {
-      Value source = behindBatchView(term.tensor());
-      if (source != term.tensor())
+      Value source = behindViewsAndCasts(term.leafTensor());
+      if (source != term.leafTensor())
         return readLogits(Term(source, keepRoundings));
       auto product = term.leaf<dit::MatmulOp>();
       result.scores = product;
@@ -151,7 +209,7 @@ private:
       return readFactor(term);
     if (term.is<math::TanhOp>())
       return readSoftCap(term.operand(0));
-    return !result.mask && !result.softCap && !result.factor && result.scale == 1 && (term.is<arith::SelectOp>() ? readSelect(term) : term.is<arith::AddFOp>() && readSum(term));
+    return !result.softCap && !result.factor && (term.is<arith::SelectOp>() ? readSelect(term) : term.is<arith::AddFOp>() && readSum(term));
   }
 
   /// Scores times a tensor that is the same for all queries and keys.
@@ -162,20 +220,13 @@ private:
       auto type = factor ? tensorType(factor) : RankedTensorType();
       if (!type || !scores || result.factor || !isa<FloatType>(type.getElementType()) || llvm::any_of(type.getShape().take_back(2), [](int64_t size) { return size != 1; }))
         continue;
-      if (readBeside(&SpelledSoftmax::factor, &SpelledSoftmax::factorLevel, factor, scores, product.operand(1 - i)))
+      SpelledSoftmax saved = result;
+      result.factor = factor;
+      result.factorLevel = SmallVector<int64_t>(tensorType(scores).getShape());
+      if (readLogits(product.operand(1 - i)))
         return true;
+      result = saved;
     }
-    return false;
-  }
-
-  /// Takes a tensor that meets the scores where they are `scores`, and reads on; what was known stays when that fails.
-  bool readBeside(Value SpelledSoftmax::*tensor, SmallVector<int64_t> SpelledSoftmax::*level, Value value, Value scores, const Term &rest) {
-    SpelledSoftmax saved = result;
-    result.*tensor = value;
-    result.*level = SmallVector<int64_t>(tensorType(scores).getShape());
-    if (readLogits(rest))
-      return true;
-    result = saved;
     return false;
   }
 
@@ -190,10 +241,26 @@ private:
     return found;
   }
 
+  /// Takes a mask that meets the scores in the map of `at`, and reads on; what was known stays when that fails.
+  bool readBeside(SpelledMask mask, const Term &at, const Term &rest) {
+    Value scores = levelOf(at);
+    if (!mask.tensor || !scores)
+      return false;
+    SpelledSoftmax saved = result;
+    mask.level = SmallVector<int64_t>(tensorType(scores).getShape());
+    result.masks.push_back(mask);
+    if (readLogits(rest))
+      return true;
+    result = saved;
+    return false;
+  }
+
   bool readSum(const Term &sum) {
     for (unsigned i : {0u, 1u}) {
-      Value mask = sum.operand(i).tensor(), scores = levelOf(sum);
-      if (mask && scores && readBeside(&SpelledSoftmax::mask, &SpelledSoftmax::maskLevel, mask, scores, sum.operand(1 - i)))
+      SpelledMask mask;
+      mask.tensor = sum.operand(i).tensor();
+      mask.factor = result.scale;
+      if (readBeside(mask, sum, sum.operand(1 - i)))
         return true;
     }
     return false;
@@ -203,15 +270,14 @@ private:
   bool readSelect(const Term &select) {
     for (unsigned i : {1u, 2u}) {
       std::optional<double> low = select.operand(i).constant();
-      Value mask = select.operand(0).tensor(), scores = levelOf(select);
-      if (!low || !(*low <= kHides) || !mask || !scores || !tensorType(mask).getElementType().isInteger(1))
+      SpelledMask mask;
+      mask.tensor = select.operand(0).tensor();
+      if (!low || !(*low * result.scale <= kMeansHidden) || !mask.tensor || !isBoolean(mask.tensor))
         continue;
-      result.mask = mask;
-      result.maskLevel = SmallVector<int64_t>(tensorType(scores).getShape());
-      result.hides = i == 1;
+      mask.hides = i == 1;
       if (*low != -HUGE_VAL)
-        result.hidden = *low;
-      return readLogits(select.operand(3 - i));
+        mask.hidden = std::min(*low, kHides);
+      return readBeside(mask, select, select.operand(3 - i));
     }
     return false;
   }

@@ -21,6 +21,8 @@ public:
 
   /// The outermost tensor of which this is an element; null inside a body.
   mlir::Value tensor() const { return outermost; }
+  /// The tensor which no map makes, behind casts; null for scalar operations and arguments.
+  mlir::Value leafTensor() const { return isLeaf() ? scalar : mlir::Value(); }
   /// The operation that makes a tensor which no map makes; null for scalar operations and arguments.
   template <typename Op> Op leaf() const { return isLeaf() ? scalar.getDefiningOp<Op>() : Op(); }
   bool isLeaf() const { return mlir::isa<mlir::RankedTensorType>(scalar.getType()); }

@@ -35,6 +35,13 @@ static Num celu(OpContext &op, Num x) {
   return elu(x, alpha, 1, 1 / alpha);
 }
 
+/// The slope is random in training; its mean counts otherwise.
+static Num randomLeakyRelu(OpContext &op, Num x) {
+  if (op.flag("training", false))
+    fail("draws random slopes; call model.eval() before exporting");
+  return select(x > 0.0, x, x * ((op.number("lower", 1.0 / 8) + op.number("upper", 1.0 / 3)) / 2));
+}
+
 /// log(1 + exp(beta x)) / beta, and x itself where that is the same in floats.
 static Num softplus(OpContext &op, Num x) {
   double beta = op.number("beta", 1), threshold = op.number("threshold", 20);
@@ -102,6 +109,7 @@ void addActivationRows(ElementwiseRows &rows) {
   rows.unary({"aten.gelu.default"}, gelu);
   rows.unary({"aten.mish.default"}, [](Num x) { return x * tanh(log1p(exp(x))); });
   rows.unary({"aten.leaky_relu.default"}, [](OpContext &op, Num x) { return select(x > 0.0, x, x * op.number("negative_slope", 0.01)); });
+  rows.unary({"aten.rrelu.default"}, randomLeakyRelu);
   rows.unary({"aten.elu.default"}, eluOf);
   rows.unary({"aten.selu.default"}, [](Num x) { return elu(x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); });
   rows.unary({"aten.celu.default"}, celu);

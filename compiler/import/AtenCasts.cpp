@@ -92,6 +92,9 @@ std::vector<OpRow> atenCasts() {
       {"aten._conj.default", identity, View},
       {"aten.conj_physical.default", identity, View},
       {"aten.dropout.default", dropout, View},
+      {"aten.feature_dropout.default", dropout, View},
+      {"aten.alpha_dropout.default", dropout, View},
+      {"aten.feature_alpha_dropout.default", dropout, View},
       {"aten.native_dropout.default", dropout, Fresh},
   };
 }

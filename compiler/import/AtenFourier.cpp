@@ -10,7 +10,9 @@
 
 #include "runtime/Error.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 using namespace mlir;
@@ -229,13 +231,11 @@ static OpImport shift(bool inverse) {
   };
 }
 
-/// Cosine windows of short-time transforms.
-static OpImport window(double constant) {
+/// Windows of short-time transforms: `at` says their value for 0 to 1.
+static OpImport window(std::function<double(OpContext &, double)> at) {
   return [=](OpContext &ctx) -> Results {
     int64_t length = ctx.integer("window_length"), period = ctx.flag("periodic", true) ? length : length - 1;
-    return {tabulate(ctx.emit, ctx.resultType(), [&](int64_t i) {
-      return length == 1 ? 1.0 : constant - (1 - constant) * std::cos(2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(period));
-    })};
+    return {tabulate(ctx.emit, ctx.resultType(), [&](int64_t i) { return length == 1 ? 1.0 : at(ctx, static_cast<double>(i) / static_cast<double>(period)); })};
   };
 }
 
@@ -269,6 +269,18 @@ static Results shortTime(OpContext &ctx) {
   return {emit.transpose(result, axis, axis + 1)};
 }
 
+/// first - second · cos(2πt) + third · cos(4πt)
+static OpImport cosineWindow(double first, double second, double third = 0) {
+  return window([=](OpContext &, double t) { return first - second * std::cos(2 * std::numbers::pi * t) + third * std::cos(4 * std::numbers::pi * t); });
+}
+
+static double kaiser(OpContext &ctx, double t) {
+  double beta = ctx.number("beta", 12);
+  return std::cyl_bessel_i(0, beta * std::sqrt(std::max(0.0, 1 - (2 * t - 1) * (2 * t - 1)))) / std::cyl_bessel_i(0, beta);
+}
+
+static double bartlett(OpContext &, double t) { return 1 - std::abs(2 * t - 1); }
+
 std::vector<OpRow> fourierRows() {
   using enum Aliasing;
   return {
@@ -294,10 +306,17 @@ std::vector<OpRow> fourierRows() {
       {"aten._fft_r2c.default", [](OpContext &ctx) { return decomposed(ctx, Kind::FromReal); }, Fresh, true},
       {"aten._fft_c2r.default", [](OpContext &ctx) { return decomposed(ctx, Kind::ToReal); }, Fresh, true},
       {"aten.stft.default", shortTime, Fresh, true},
-      {"aten.hann_window.default", window(0.5)},
-      {"aten.hann_window.periodic", window(0.5)},
-      {"aten.hamming_window.default", window(0.54)},
-      {"aten.hamming_window.periodic", window(0.54)},
+      {"aten.hann_window.default", cosineWindow(0.5, 0.5)},
+      {"aten.hann_window.periodic", cosineWindow(0.5, 0.5)},
+      {"aten.hamming_window.default", cosineWindow(0.54, 0.46)},
+      {"aten.hamming_window.periodic", cosineWindow(0.54, 0.46)},
+      {"aten.blackman_window.default", cosineWindow(0.42, 0.5, 0.08)},
+      {"aten.blackman_window.periodic", cosineWindow(0.42, 0.5, 0.08)},
+      {"aten.bartlett_window.default", window(bartlett)},
+      {"aten.bartlett_window.periodic", window(bartlett)},
+      {"aten.kaiser_window.default", window(kaiser)},
+      {"aten.kaiser_window.periodic", window(kaiser)},
+      {"aten.kaiser_window.beta", window(kaiser)},
       {"aten.fft_fftshift.default", shift(false), Fresh, true},
       {"aten.fft_ifftshift.default", shift(true), Fresh, true},
   };

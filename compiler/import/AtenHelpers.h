@@ -48,4 +48,7 @@ Value tabulate(Emit &emit, RankedTensorType type, llvm::function_ref<double(int6
 /// The positions that a constant tensor of integers holds; nothing when it depends on inputs.
 std::optional<std::vector<int64_t>> constantIntegers(const OpContext &ctx, std::string_view name);
 
+/// The norm over the last `axes` dimensions; `weight` and `bias` may be null.
+Value emitNorm(Emit &emit, Value input, Value weight, Value bias, dit::NormKind kind, int64_t axes, double eps, Type element);
+
 } // namespace ditc

@@ -244,6 +244,8 @@ static Value writeRows(OpContext &ctx, Value base, Value indices, Value rows, in
 static Results indexWrite(OpContext &ctx, bool add) {
   Value self = ctx.tensor("self"), index = ctx.tensor("index");
   int64_t dim = dimArgument(ctx, "dim", 0, torchRank(ctx, "self", self));
+  if (Emit::rankOf(self) == 0) // torch sees one row of one element
+    self = ctx.emit.view(self, {1});
   SmallVector<int64_t> shape(Emit::shapeOf(self));
   index = ctx.emit.view(index, {Emit::typeOf(index).getNumElements()});
   shape[dim] = Emit::shapeOf(index)[0];
@@ -258,8 +260,8 @@ static Results indexWrite(OpContext &ctx, bool add) {
   double alpha = ctx.number("alpha", 1);
   if (alpha != 1)
     rows = ctx.emit.mul(rows, alpha);
-  return {
-      writeRows(ctx, self, wrapIndex(ctx, index, Emit::shapeOf(self)[dim]), ctx.emit.expand(rows, shape), dim, add)};
+  Value written = writeRows(ctx, self, wrapIndex(ctx, index, Emit::shapeOf(self)[dim]), ctx.emit.expand(rows, shape), dim, add);
+  return {ctx.emit.view(written, ctx.resultType().getShape())};
 }
 
 std::vector<OpRow> atenIndexing() {

@@ -124,6 +124,13 @@ static Results meshgrid(OpContext &ctx) {
   return values;
 }
 
+static Results broadcastTensors(OpContext &ctx) {
+  std::vector<Value> values = ctx.tensors("tensors");
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = ctx.emit.expand(values[i], ctx.resultType(i).getShape());
+  return values;
+}
+
 std::vector<OpRow> atenJoins() {
   using enum Aliasing;
   return {
@@ -134,6 +141,7 @@ std::vector<OpRow> atenJoins() {
       {"aten.block_diag.default", blockDiag},         {"aten.cartesian_prod.default", cartesianProduct},
       {"aten.pad_sequence.default", padSequence, Fresh, true},
       {"aten.meshgrid.default", meshgrid},            {"aten.meshgrid.indexing", meshgrid},
+      {"aten.broadcast_tensors.default", broadcastTensors, Fresh, true},
   };
 }
 

@@ -249,6 +249,7 @@ std::vector<OpRow> atenMatmul() {
   rows.row({"aten._scaled_mm.default"}, refuseScaled);
   std::vector<OpRow> result = rows.take();
   llvm::append_range(result, attentionRows());
+  llvm::append_range(result, layerRows());
   return result;
 }
 

@@ -16,7 +16,7 @@ namespace ditc {
 
 using Results = std::vector<Value>;
 
-static Value emitNorm(Emit &emit, Value input, Value weight, Value bias, dit::NormKind kind, int64_t axes, double eps, Type element) {
+Value emitNorm(Emit &emit, Value input, Value weight, Value bias, dit::NormKind kind, int64_t axes, double eps, Type element) {
   ImplicitLocOpBuilder &b = emit.builder();
   return dit::NormOp::create(b, Emit::typeOf(input).clone(element), input, weight, bias, kind, axes, llvm::APFloat(eps));
 }

@@ -350,8 +350,8 @@ std::vector<OpRow> atenReductions() {
   rows.row({"aten.dist.default"}, distance);
   rows.row({"aten.pairwise_distance.default"}, pairwiseDistance);
   rows.row({"aten.cdist.default", "aten._cdist_forward.default"}, pairDistances);
-  rows.row({"aten.softmax.int", "aten._softmax.default", "aten.special_softmax.int"}, softmax);
-  rows.row({"aten.log_softmax.int", "aten._log_softmax.default", "aten.special_log_softmax.int"}, logSoftmax);
+  rows.row({"aten.softmax.int", "aten._softmax.default", "aten.special_softmax.default"}, softmax);
+  rows.row({"aten.log_softmax.int", "aten._log_softmax.default", "aten.special_log_softmax.default"}, logSoftmax);
   rows.row({"aten._safe_softmax.default"}, safeSoftmax);
   rows.row({"aten.logsumexp.default", "aten.special_logsumexp.default"}, logSumExp);
   rows.row({"aten.cumsum.default"}, scan(ReduceKind::Sum));

@@ -123,7 +123,7 @@ std::string refusalOf(std::string_view target) {
   static constexpr std::string_view kRandom[] = {
       "rand",        "randn",        "randint", "randperm", "rand_like",         "randn_like",     "randint_like",
       "bernoulli",   "bernoulli_",   "normal",  "normal_",  "normal_functional", "uniform",        "uniform_",
-      "multinomial", "exponential_", "random_", "poisson",  "alpha_dropout",     "feature_dropout"};
+      "multinomial", "exponential_", "random_", "poisson"};
   static constexpr std::string_view kShapeFromData[] = {
       "nonzero",    "nonzero_numpy",      "masked_select",          "unique",   "_unique",       "_unique2",
       "unique_dim", "unique_consecutive", "unique_dim_consecutive", "bincount", "nonzero_static"};

@@ -95,6 +95,7 @@ static void addExponentials(ElementwiseRows &rows) {
   rows.unary({"aten.log1p.default", "aten.special_log1p.default"}, apply<math::Log1pOp>);
   rows.unary({"aten.erf.default", "aten.special_erf.default"}, apply<math::ErfOp>);
   rows.unary({"aten.erfc.default", "aten.special_erfc.default"}, apply<math::ErfcOp>);
+  rows.unary({"aten.special_ndtr.default"}, [](Num x) { return 0.5 * apply<math::ErfcOp>(x * -std::numbers::sqrt2 / 2.0); });
   rows.unary({"aten.sigmoid.default", "aten.special_expit.default"}, [](Num x) { return 1.0 / (1.0 + exp(-x)); });
   rows.unary({"aten.logit.default", "aten.special_logit.default"}, logit);
 }

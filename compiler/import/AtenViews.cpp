@@ -170,6 +170,8 @@ static Results diagonal(OpContext &ctx) {
 static Results unfold(OpContext &ctx) {
   Value self = ctx.tensor("self");
   int64_t rank = torchRank(ctx, "self", self), dim = dimArgument(ctx, "dimension", 0, rank);
+  if (rank == 0)
+    return {ctx.emit.view(self, ctx.resultType().getShape())};
   int64_t size = ctx.integer("size"), step = ctx.integer("step");
   int64_t windows = ctx.resultType().getDimSize(dim);
   std::vector<int64_t> positions;
@@ -245,6 +247,7 @@ std::vector<OpRow> atenViews() {
       {"aten.mT.default", transposeMatrix, View, true},
       {"aten.mH.default", transposeMatrix, View},
       {"aten.adjoint.default", transposeMatrix, View},
+      {"aten.matrix_H.default", transposeMatrix, View},
       {"aten.numpy_T.default", reverseDims, View, true},
       {"aten.movedim.int", moveDims, View, true},
       {"aten.movedim.intlist", moveDims, View, true},

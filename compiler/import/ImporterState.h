@@ -35,6 +35,15 @@ struct RegionCall {
 bool isInlinedRegion(std::string_view target);
 RegionCall regionCall(const Node &node);
 
+/// A loop taken apart: scan(f, carried, scanned, rest), map_impl(f, scanned, rest), while_loop(condition, body, carried, rest).
+struct LoopCall {
+  std::vector<const Graph *> graphs;
+  std::vector<Argument> carried, scanned, rest;
+};
+
+bool isUnrolledLoop(std::string_view target);
+LoopCall loopCall(const Node &node);
+
 /// True when an operand or a result of `node` is complex.
 bool involvesComplex(const Node &node, const Graph &graph);
 
@@ -88,7 +97,16 @@ private:
   // Regions.cpp: nested graphs.
   bool importRegion(const Node &node);
   void inlineGraph(const Node &node, const Graph &graph, ArrayRef<Argument> operands, std::optional<DType> autocast);
+  /// Imports the nodes of a nested graph whose inputs are bound; the ids of its outputs, nothing for those that are no tensors.
+  std::vector<std::optional<Values::Id>> importScope(Scope inner);
   std::optional<bool> predicateOf(const Argument &value);
+
+  // Loops.cpp: nested graphs that run several times.
+  void importLoop(const Node &node);
+  std::vector<Values::Id> importStep(const Graph &graph, std::vector<Values::Id> inputs);
+  std::vector<Values::Id> importSteps(const LoopCall &call);
+  std::vector<Values::Id> importWhile(const LoopCall &call);
+  std::vector<Values::Id> idsOf(ArrayRef<Argument> operands);
 
   Values::Id idOf(const std::string &name);
   mlir::Location locationOf(const Node &node);

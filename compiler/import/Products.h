@@ -24,4 +24,7 @@ Value einsumOf(Emit &emit, const std::string &equation, std::vector<Value> opera
 /// Rows of AtenAttention.cpp.
 std::vector<OpRow> attentionRows();
 
+/// Rows of AtenLayers.cpp.
+std::vector<OpRow> layerRows();
+
 } // namespace ditc

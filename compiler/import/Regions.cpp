@@ -55,6 +55,10 @@ static std::optional<DType> autocastOf(const Node &node, const RegionCall &call,
 }
 
 bool Importer::importRegion(const Node &node) {
+  if (isUnrolledLoop(node.target)) {
+    importLoop(node);
+    return true;
+  }
   if (!isInlinedRegion(node.target))
     return false;
   RegionCall call = regionCall(node);
@@ -80,6 +84,18 @@ std::optional<bool> Importer::predicateOf(const Argument &value) {
   return known ? std::optional(known->at(0) != 0) : std::nullopt;
 }
 
+std::vector<std::optional<Values::Id>> Importer::importScope(Scope inner) {
+  const Graph &graph = *inner.graph;
+  scopes.push_back(std::move(inner));
+  importNodes();
+  std::vector<std::optional<Values::Id>> results;
+  for (const Argument &output : graph.outputs)
+    for (const Argument &item : output.kind == Kind::Tensors ? output.items : std::vector<Argument>{output})
+      results.push_back(item.kind == Kind::Tensor ? std::optional(idOf(item.text)) : std::nullopt);
+  scopes.pop_back();
+  return results;
+}
+
 void Importer::inlineGraph(const Node &node, const Graph &graph, ArrayRef<Argument> operands,
                            std::optional<DType> autocast) {
   if (operands.size() != graph.inputs.size())
@@ -88,13 +104,7 @@ void Importer::inlineGraph(const Node &node, const Graph &graph, ArrayRef<Argume
   for (auto [input, operand] : llvm::zip(graph.inputs, operands))
     if (input.kind == Kind::Tensor && operand.kind == Kind::Tensor)
       inner.ids[input.text] = idOf(operand.text);
-  scopes.push_back(std::move(inner));
-  importNodes();
-  std::vector<std::optional<Values::Id>> results;
-  for (const Argument &output : graph.outputs)
-    for (const Argument &item : output.kind == Kind::Tensors ? output.items : std::vector<Argument>{output})
-      results.push_back(item.kind == Kind::Tensor ? std::optional(idOf(item.text)) : std::nullopt);
-  scopes.pop_back();
+  std::vector<std::optional<Values::Id>> results = importScope(std::move(inner));
   for (auto [output, id] : llvm::zip(flatOutputs(node), results))
     if (id && output->kind == Kind::Tensor)
       scope().ids[output->text] = *id;

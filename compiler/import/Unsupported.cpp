@@ -37,6 +37,7 @@ private:
   void scanGraph(const Graph &graph, Names &names);
   void scanNode(const Node &node, const Graph &graph, Names &names);
   void scanRegion(const Node &node, Names &names);
+  void scanLoop(const Node &node, Names &names);
   std::string reasonAgainst(const Node &node, const Graph &graph, const ResolvedTarget &target,
                             const Names &names) const;
   std::string reasonAgainstItem(const Node &node, const Graph &graph, const Names &names) const;
@@ -98,6 +99,8 @@ void Scan::scanNode(const Node &node, const Graph &graph, Names &names) {
     return;
   if (isInlinedRegion(node.target))
     return scanRegion(node, names);
+  if (isUnrolledLoop(node.target))
+    return scanLoop(node, names);
   ResolvedTarget target = table.resolve(node.target, involvesComplex(node, graph));
   std::string reason =
       isItem(node.target) ? reasonAgainstItem(node, graph, names) : reasonAgainst(node, graph, target, names);
@@ -115,6 +118,20 @@ void Scan::scanNode(const Node &node, const Graph &graph, Names &names) {
       known.leaf = nullptr;
     if (target.writes && source != names.end())
       source->second.constant &= known.constant;
+  }
+  for (const Argument *output : flatOutputs(node))
+    if (output->kind == Kind::Tensor)
+      names[output->text] = known;
+}
+
+/// What a step gets is constant where all operands of the loop are, and a counter, which only the importer can follow.
+void Scan::scanLoop(const Node &node, Names &names) {
+  Known known{nullptr, allConstant(node, names)};
+  for (const Graph *graph : loopCall(node).graphs) {
+    Names inner;
+    for (const Argument &input : graph->inputs)
+      inner[input.text] = known;
+    scanGraph(*graph, inner);
   }
   for (const Argument *output : flatOutputs(node))
     if (output->kind == Kind::Tensor)
@@ -174,7 +191,7 @@ std::string Scan::reasonAgainstItem(const Node &node, const Graph &graph, const 
 /// Dropout that is not switched off.
 static bool isTrainingDropout(const Node &node) {
   std::string_view target = shortTarget(node.target);
-  if (!target.starts_with("aten.dropout") && target != "aten.native_dropout.default")
+  if (target.find("dropout") == std::string_view::npos)
     return false;
   const Argument *train = node.find("train"), *p = node.find("p");
   return train && train->kind == Kind::Bool && train->flag && p && p->number != 0;

@@ -4,5 +4,5 @@ set(DITC_ATEN_MATH_SOURCES
   AtenPointwise.cpp AtenUnary.cpp AtenActivations.cpp AtenBinary.cpp
   AtenComparisons.cpp AtenTernary.cpp
   AtenReductions.cpp AtenQuantiles.cpp AtenStatistics.cpp AtenNorms.cpp
-  AtenMatmul.cpp AtenEinsum.cpp AtenAttention.cpp
+  AtenMatmul.cpp AtenEinsum.cpp AtenAttention.cpp AtenLayers.cpp
   AtenConv.cpp AtenPooling.cpp AtenResample.cpp AtenSample.cpp AtenFourier.cpp)

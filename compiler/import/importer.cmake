@@ -1,7 +1,7 @@
 # The importer: from an exported program to `dit` IR.
 include(${CMAKE_CURRENT_LIST_DIR}/aten_math.cmake)
 set(DITC_IMPORT_SOURCES
-  Importer.cpp Nodes.cpp Regions.cpp Values.cpp Unsupported.cpp MaskedRows.cpp
+  Importer.cpp Nodes.cpp Regions.cpp Loops.cpp Values.cpp Unsupported.cpp MaskedRows.cpp
   Buckets.cpp Guards.cpp
   Emit.cpp EmitViews.cpp OpContext.cpp
   AtenTable.cpp AtenViews.cpp AtenCasts.cpp AtenJoins.cpp AtenRearrange.cpp AtenFactories.cpp

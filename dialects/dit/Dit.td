@@ -245,6 +245,7 @@ def Dit_ViewOp : Dit_Op<"view", [Pure]> {
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Dit_PermuteOp : Dit_Op<"permute", [Pure]> {
@@ -254,6 +255,7 @@ def Dit_PermuteOp : Dit_Op<"permute", [Pure]> {
   let assemblyFormat = "$input $permutation attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Dit_SliceOp : Dit_Op<"slice", [Pure]> {

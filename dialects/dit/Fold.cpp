@@ -42,6 +42,59 @@ OpFoldResult PermuteOp::fold(FoldAdaptor) {
   return getResult();
 }
 
+/// For each dimension of `wide` the one of `shape` that it is, -1 for those that were added; empty when it has more than added ones.
+static SmallVector<int64_t> withoutAddedOnes(ArrayRef<int64_t> shape, ArrayRef<int64_t> wide) {
+  SmallVector<int64_t> from;
+  int64_t next = 0, rank = shape.size();
+  for (int64_t size : wide) {
+    bool isOwn = next < rank && shape[next] == size;
+    if (!isOwn && size != 1)
+      return {};
+    from.push_back(isOwn ? next++ : -1);
+  }
+  return next == rank && rank < int64_t(wide.size()) ? from : SmallVector<int64_t>();
+}
+
+/// A permutation that moves dimensions of one element only is a view.
+struct PermuteOfOnes : OpRewritePattern<PermuteOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(PermuteOp op, PatternRewriter &rewriter) const override {
+    SmallVector<int64_t> order;
+    for (int64_t dim : op.getPermutation())
+      if (tensorType(op.getInput()).getDimSize(dim) != 1)
+        order.push_back(dim);
+    if (!llvm::is_sorted(order))
+      return failure();
+    rewriter.replaceOpWithNewOp<ViewOp>(op, op.getType(), op.getInput());
+    return success();
+  }
+};
+
+/// view(permute(view(x))) permutes x itself where the inner view only adds dimensions of one element, as einsum does.
+struct ViewOfPermutedOnes : OpRewritePattern<ViewOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ViewOp op, PatternRewriter &rewriter) const override {
+    auto permute = op.getInput().getDefiningOp<PermuteOp>();
+    auto inner = permute ? permute.getInput().getDefiningOp<ViewOp>() : ViewOp();
+    if (!inner)
+      return failure();
+    ArrayRef<int64_t> shape = tensorType(inner.getInput()).getShape();
+    SmallVector<int64_t> from = withoutAddedOnes(shape, inner.getType().getShape()), permutation, permuted;
+    if (from.empty())
+      return failure();
+    for (int64_t dim : permute.getPermutation())
+      if (from[dim] >= 0) {
+        permutation.push_back(from[dim]);
+        permuted.push_back(shape[from[dim]]);
+      }
+    Value narrow = rewriter.createOrFold<PermuteOp>(op.getLoc(), op.getType().clone(permuted), inner.getInput(), permutation);
+    rewriter.replaceOpWithNewOp<ViewOp>(op, op.getType(), narrow);
+    return success();
+  }
+};
+
 OpFoldResult SliceOp::fold(FoldAdaptor) {
   if (getInput().getType() == getType())
     return getInput();
@@ -147,6 +200,10 @@ struct ConcatOfSlices : OpRewritePattern<ConcatOp> {
 };
 
 void ConcatOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ConcatOfSlices>(context); }
+
+void ViewOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<ViewOfPermutedOnes>(context); }
+
+void PermuteOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<PermuteOfOnes>(context); }
 
 void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat>(context); }
 

@@ -21,6 +21,31 @@ func.func @permutes(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
 
 // -----
 
+// Dimensions of one element have no order.
+// CHECK-LABEL: @permute_of_ones
+// CHECK-NEXT: %[[V:.*]] = dit.view %arg0 : tensor<2x1x3x1xf32> -> tensor<1x2x1x3xf32>
+// CHECK-NEXT: return %[[V]]
+func.func @permute_of_ones(%x: tensor<2x1x3x1xf32>) -> tensor<1x2x1x3xf32> {
+  %a = dit.permute %x [3, 0, 1, 2] : tensor<2x1x3x1xf32> -> tensor<1x2x1x3xf32>
+  return %a : tensor<1x2x1x3xf32>
+}
+
+// -----
+
+// What einsum makes of a transposed operand: a dimension that is added for the product and gone after it.
+// CHECK-LABEL: @permute_with_added_one
+// CHECK-NEXT: %[[P:.*]] = dit.permute %arg0 [0, 2, 1] : tensor<1x4x5xf32> -> tensor<1x5x4xf32>
+// CHECK-NEXT: %[[V:.*]] = dit.view %[[P]] : tensor<1x5x4xf32> -> tensor<5x4xf32>
+// CHECK-NEXT: return %[[V]]
+func.func @permute_with_added_one(%x: tensor<1x4x5xf32>) -> tensor<5x4xf32> {
+  %a = dit.view %x : tensor<1x4x5xf32> -> tensor<1x4x5x1xf32>
+  %b = dit.permute %a [0, 2, 1, 3] : tensor<1x4x5x1xf32> -> tensor<1x5x4x1xf32>
+  %c = dit.view %b : tensor<1x5x4x1xf32> -> tensor<5x4xf32>
+  return %c : tensor<5x4xf32>
+}
+
+// -----
+
 // A write of the even and the odd elements leaves nothing of what was there before.
 // CHECK-LABEL: @slice_of_concat
 // CHECK-NEXT: return %arg1

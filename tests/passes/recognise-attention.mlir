@@ -82,10 +82,12 @@ func.func @no_softmax(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6
 
 // -----
 
-// Hidden scores of -10000 still tell keys apart in rows where all are hidden; a fused kernel would not.
-// CHECK-LABEL: func.func @not_low_enough
-// CHECK-NOT: dit.attention
-func.func @not_low_enough(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %seen: tensor<6x1x6xi1>) -> tensor<6x4x8xf32> {
+// Scores that become -10000 are hidden ones. They become equal, so what is added instead swallows any score: rows where
+// all are hidden stay uniform.
+// CHECK-LABEL: func.func @low_enough
+// CHECK: arith.constant -1.000000e+30
+// CHECK: dit.attention
+func.func @low_enough(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %seen: tensor<6x1x6xi1>) -> tensor<6x4x8xf32> {
   %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
   %z = dit.map(%seen, %s) : (tensor<6x1x6xi1>, tensor<6x4x6xf32>) -> tensor<6x4x6xf32> {
   ^bb0(%h: i1, %a: f32):
@@ -207,4 +209,181 @@ func.func @factor_of_keys(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x6x8xf32>, %v: 
   }
   %o = dit.matmul %p, %v : (tensor<2x3x4x6xf32>, tensor<2x3x6x8xf32>) -> tensor<2x3x4x8xf32>
   return %o : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// -1000 is a number like others.
+// CHECK-LABEL: func.func @not_low_enough
+// CHECK-NOT: dit.attention
+// CHECK: return
+// KEEP-LABEL: func.func @not_low_enough
+// KEEP: return
+func.func @not_low_enough(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %seen: tensor<6x1x6xi1>) -> tensor<6x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
+  %z = dit.map(%seen, %s) : (tensor<6x1x6xi1>, tensor<6x4x6xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%h: i1, %a: f32):
+    %low = arith.constant -1.0e+3 : f32
+    %r = arith.select %h, %a, %low : f32
+    dit.yield %r : f32
+  }
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
+  return %o : tensor<6x4x8xf32>
+}
+
+// -----
+
+// A bias is added, the sum is halved, keys are hidden: one mask, the scale of the scores and half of the bias.
+// CHECK-LABEL: func.func @two_masks
+// CHECK: %[[MASK:.*]] = dit.map(%arg4, %arg3) : (tensor<1x6x1x6xi1>, tensor<1x6x4x6xf32>) -> tensor<1x6x4x6xf32> {
+// CHECK-DAG: arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK-DAG: arith.select
+// CHECK: arith.addf
+// CHECK: dit.attention %{{.*}}, %{{.*}}, %{{.*}} mask %[[MASK]] scale 5.000000e-01
+// KEEP-LABEL: func.func @two_masks
+// KEEP: dit.attention
+func.func @two_masks(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>, %bias: tensor<1x6x4x6xf32>, %hidden: tensor<1x6x1x6xi1>) -> tensor<6x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
+  %bias3 = dit.view %bias : tensor<1x6x4x6xf32> -> tensor<6x4x6xf32>
+  %hidden3 = dit.view %hidden : tensor<1x6x1x6xi1> -> tensor<6x1x6xi1>
+  %z = dit.map(%hidden3, %s, %bias3) : (tensor<6x1x6xi1>, tensor<6x4x6xf32>, tensor<6x4x6xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%h: i1, %a: f32, %c: f32):
+    %low = arith.constant 0xFF800000 : f32
+    %half = arith.constant 5.0e-1 : f32
+    %t = arith.addf %a, %c : f32
+    %u = arith.mulf %t, %half : f32
+    %r = arith.select %h, %low, %u : f32
+    dit.yield %r : f32
+  }
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %o = dit.matmul %p, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
+  return %o : tensor<6x4x8xf32>
+}
+
+// -----
+
+// Values with channels before keys on the left, and weights that are turned for it.
+// CHECK-LABEL: func.func @turned
+// CHECK: %[[OUT:.*]] = dit.attention
+// CHECK: dit.permute %[[OUT]] [0, 1, 3, 2]
+// CHECK-NOT: dit.matmul
+// CHECK: return
+// KEEP-LABEL: func.func @turned
+// KEEP: return
+func.func @turned(%q: tensor<6x4x8xf32>, %k: tensor<6x8x6xf32>, %v: tensor<6x8x6xf32>) -> tensor<6x8x4xf32> {
+  %z = dit.matmul %q, %k : (tensor<6x4x8xf32>, tensor<6x8x6xf32>) -> tensor<6x4x6xf32>
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %w = dit.permute %p [0, 2, 1] : tensor<6x4x6xf32> -> tensor<6x6x4xf32>
+  %o = dit.matmul %v, %w : (tensor<6x8x6xf32>, tensor<6x6x4xf32>) -> tensor<6x8x4xf32>
+  return %o : tensor<6x8x4xf32>
+}
+
+// -----
+
+// The same for a batch of one, which the permute brings to the end.
+// CHECK-LABEL: func.func @turned_one
+// CHECK: dit.attention
+// CHECK-NOT: dit.matmul
+// CHECK: return
+// KEEP-LABEL: func.func @turned_one
+// KEEP: return
+func.func @turned_one(%q: tensor<6x4x8xf32>, %k: tensor<6x8x6xf32>, %v: tensor<6x8x6xf32>) -> tensor<6x8x4xf32> {
+  %z = dit.matmul %q, %k : (tensor<6x4x8xf32>, tensor<6x8x6xf32>) -> tensor<6x4x6xf32>
+  %m = dit.reduce max %z axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %p4 = dit.view %p : tensor<6x4x6xf32> -> tensor<1x6x4x6xf32>
+  %t = dit.permute %p4 [1, 3, 2, 0] : tensor<1x6x4x6xf32> -> tensor<6x6x4x1xf32>
+  %w = dit.view %t : tensor<6x6x4x1xf32> -> tensor<6x6x4xf32>
+  %o = dit.matmul %v, %w : (tensor<6x8x6xf32>, tensor<6x6x4xf32>) -> tensor<6x8x4xf32>
+  return %o : tensor<6x8x4xf32>
+}
+
+// -----
+
+// A product in f32 that is rounded, seen as batch and heads and widened again, as decomposition writes baddbmm.
+// CHECK-LABEL: func.func @rounded_and_widened
+// CHECK: dit.attention %arg0, %arg1, %arg2 scale 1.000000e+00 : (tensor<2x3x4x8xbf16>, tensor<2x3x6x8xbf16>, tensor<2x3x6x8xbf16>)
+// CHECK-NOT: dit.matmul
+// CHECK: return
+// KEEP-LABEL: func.func @rounded_and_widened
+// KEEP-NOT: dit.attention
+// KEEP: return
+func.func @rounded_and_widened(%q: tensor<2x3x4x8xbf16>, %k: tensor<2x3x6x8xbf16>, %v: tensor<2x3x6x8xbf16>) -> tensor<6x4x8xbf16> {
+  %q3 = dit.view %q : tensor<2x3x4x8xbf16> -> tensor<6x4x8xbf16>
+  %k3 = dit.view %k : tensor<2x3x6x8xbf16> -> tensor<6x6x8xbf16>
+  %v3 = dit.view %v : tensor<2x3x6x8xbf16> -> tensor<6x6x8xbf16>
+  %s3 = dit.matmul %q3, %k3 transpose_rhs : (tensor<6x4x8xbf16>, tensor<6x6x8xbf16>) -> tensor<6x4x6xf32>
+  %s16 = dit.map(%s3) : (tensor<6x4x6xf32>) -> tensor<6x4x6xbf16> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %s4 = dit.view %s16 : tensor<6x4x6xbf16> -> tensor<2x3x4x6xbf16>
+  %z = dit.map(%s4) : (tensor<2x3x4x6xbf16>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %m = dit.reduce max %z axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %e = dit.map(%z, %m) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [3] : (tensor<2x3x4x6xf32>) -> tensor<2x3x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<2x3x4x6xf32>, tensor<2x3x4x1xf32>) -> tensor<2x3x4x6xbf16> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %p3 = dit.view %p : tensor<2x3x4x6xbf16> -> tensor<6x4x6xbf16>
+  %o = dit.matmul %p3, %v3 : (tensor<6x4x6xbf16>, tensor<6x6x8xbf16>) -> tensor<6x4x8xbf16>
+  return %o : tensor<6x4x8xbf16>
 }

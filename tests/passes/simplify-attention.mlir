@@ -101,3 +101,16 @@ func.func @lengths(%q: tensor<2x1x2x8xf32>) -> (tensor<2x1x2x8xf32>, tensor<2x1x
   %p = dit.attention %q, %q, %q mask %f scale 1.0 : (tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>, tensor<2x1x2x2xi1>) -> tensor<2x1x2x8xf32>
   return %o, %p : tensor<2x1x2x8xf32>, tensor<2x1x2x8xf32>
 }
+
+// -----
+
+// Values are repeated, keys are not the same for all: nothing changes, and the pass ends.
+// CHECK-LABEL: func.func @only_values_repeated
+// CHECK: dit.attention {{.*}} : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>)
+func.func @only_values_repeated(%q: tensor<1x4x6x8xf32>, %k: tensor<1x4x6x8xf32>, %v: tensor<2x6x8xf32>) -> tensor<1x4x6x8xf32> {
+  %u = dit.view %v : tensor<2x6x8xf32> -> tensor<1x2x1x6x8xf32>
+  %e = dit.expand %u : tensor<1x2x1x6x8xf32> -> tensor<1x2x2x6x8xf32>
+  %f = dit.view %e : tensor<1x2x2x6x8xf32> -> tensor<1x4x6x8xf32>
+  %o = dit.attention %q, %k, %f scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
+  return %o : tensor<1x4x6x8xf32>
+}

@@ -27,6 +27,7 @@ def export_program(
     dynamic_shapes: Any = None,
     keep_traces: bool = False,
     deferred_checks: bool = False,
+    strict: bool = False,
 ) -> ExportedProgram:
     """Exports `model` called with these arguments, un-decomposed. The result holds no example inputs.
 
@@ -38,7 +39,7 @@ def export_program(
             args,
             kwargs,
             dynamic_shapes=dynamic_shapes,
-            strict=False,
+            strict=strict,
             prefer_deferred_runtime_asserts_over_guards=deferred_checks,
         )
     except UserError as error:

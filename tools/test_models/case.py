@@ -26,6 +26,7 @@ class TestModel:
     dynamic_shapes: Any = None
     core: bool = False  # also write model_core.pt2
     deferred_checks: bool = False  # see exporter.program.export_program
+    strict: bool = False  # traced by TorchDynamo
     seed: int = 0
     parent: str = "models"
 
@@ -35,7 +36,12 @@ class TestModel:
         model = seeded(self.module, self.seed)
         first = next(iter(self.calls.values())).fresh()
         exported = program.export_program(
-            model, first.args, first.kwargs, self.dynamic_shapes, deferred_checks=self.deferred_checks
+            model,
+            first.args,
+            first.kwargs,
+            self.dynamic_shapes,
+            deferred_checks=self.deferred_checks,
+            strict=self.strict,
         )
         program.save_program(exported, folder / "model.pt2")
         notes = {

@@ -62,6 +62,7 @@ def writes(x: Tensor, i: Tensor, order: Tensor) -> Results:
         "index_add_alpha": x.index_add(0, torch.tensor([1, 1]), x[:2], alpha=-2.0),
         "index_copy": x.index_copy(2, torch.tensor([4, 0]), x[..., 1:3]),
         "index_fill": x.index_fill(1, torch.tensor([0, 3]), 0.5),
+        "index_add_number": x[0, 0, 0].index_add(0, torch.tensor([0]), x[0, 0, 1]),
         "select_scatter": x.select_scatter(x[0], 0, 2),
         "slice_scatter": x.slice_scatter(x[:, :2], 1, 1, 4, 2),
         "diagonal_scatter": torch.diagonal_scatter(x[0], torch.ones(4)),

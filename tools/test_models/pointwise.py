@@ -46,6 +46,7 @@ def unary(x: Tensor) -> Results:
         "atanh": torch.atanh(u),
         "erf": torch.erf(x),
         "erfc": torch.erfc(x),
+        "ndtr": torch.special.ndtr(x),
         "sigmoid": torch.sigmoid(x),
         "floor": torch.floor(x),
         "ceil": torch.ceil(x),
@@ -81,6 +82,8 @@ def activations(x: Tensor) -> Results:
         "celu": F.celu(x, alpha=0.5),
         "threshold": F.threshold(x, 0.1, -7.0),
         "prelu": F.prelu(x, torch.full((1,), 0.3)),
+        "rrelu": F.rrelu(x, 0.1, 0.4),
+        "dropouts": F.alpha_dropout(F.feature_alpha_dropout(F.dropout1d(x, training=False), training=False), training=False),
     }
 
 

@@ -34,6 +34,7 @@ def sums(x: Tensor) -> Results:
         "mean_dtype": x.bfloat16().mean(-1, dtype=torch.float32),
         "mean_bf16": x.bfloat16().mean(-1),
         "nansum": x.masked_fill(x > 1, float("nan")).nansum(-1),
+        "nanmean": x.masked_fill(x > 1, float("nan")).nanmean(1, keepdim=True),
         "prod": x.prod(),
         "prod_dim": x.prod(dim=1),
         "prod_keep": x.prod(-1, keepdim=True),
@@ -134,6 +135,8 @@ def scans_and_orders(x: Tensor, i: Tensor) -> Results:
         "msort": torch.msort(x),
         "rank": x.argsort(-1).argsort(-1),
         "diff": torch.diff(x, dim=-1),
+        "logcumsumexp": torch.logcumsumexp(x, -1),
+        "logcumsumexp_apart": torch.logcumsumexp(torch.stack([x, x + 200, x - 50]), 0),
     } | (
         pairs("sort", x.sort(-1))
         | pairs("sort_down", x.sort(1, descending=True))

@@ -85,6 +85,11 @@ class Condition(Block):
         return torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,))
 
 
+class DataLoop(Block):
+    def bad(self, x: Tensor) -> Tensor:
+        return torch.while_loop(lambda t: t.sum() < 10, lambda t: (t * 2,), (x.abs() + 1,))[0]
+
+
 class Factorised(Block):
     def bad(self, x: Tensor) -> Tensor:
         return torch.linalg.qr(x)[0]
@@ -168,6 +173,7 @@ def models() -> list[RefusedModel]:
         RefusedModel("data_size", "a tensor whose size is read out of a tensor", SizeDependsOnData),
         RefusedModel("custom_op", "an operation that is not PyTorch's", Custom),
         RefusedModel("cond", "control flow that depends on data", Condition),
+        RefusedModel("while_loop", "a loop until data says so", DataLoop),
         RefusedModel("unknown_op", "an operation of PyTorch that ditc does not know", Factorised),
         RefusedModel("writes_input", "a write into an input", WritesInput),
         RefusedModel("writes_buffer", "a write into a buffer", WritesBuffer),

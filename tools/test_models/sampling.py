@@ -59,6 +59,9 @@ class Fourier(nn.Module):
             "matmul": torch.view_as_real(z.mT @ z),
             "hann": torch.hann_window(6)[:, None] * x,
             "hamming": torch.hamming_window(5, periodic=False) * x,
+            "blackman": torch.blackman_window(5) * x,
+            "bartlett": torch.bartlett_window(5, periodic=False) * x,
+            "kaiser": torch.kaiser_window(5, True, 8.0) * x,
         }
 
 

@@ -70,6 +70,30 @@ def with_matmul(x: Tensor, y: Tensor, bias: Tensor) -> Results:
     }
 
 
+def with_masks(x: Tensor, y: Tensor, bias: Tensor) -> Results:
+    """Several masks of one attention, hidden keys in f16, weights that are turned, products by einsum."""
+    q = x.unflatten(-1, (2, 8)).transpose(1, 2)
+    k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in (y, y * 0.5))
+    hq, hk, hv = q.half(), k.half(), v.half()
+    hidden = (bias < -0.5)[:, None, None].index_fill(-1, torch.tensor([0]), False)
+    row_hidden = hidden | (bias[:, 1:2, None, None] > 0)
+    near = torch.ones(4, 6, dtype=torch.bool).tril(1).triu(-2)
+    low = torch.finfo(torch.float16).min
+    scores, half_scores = q @ k.mT, hq @ hk.mT
+    windows = scores.view(1, 2, 2, 4, 6) + bias.view(1, 2, 1, 1, 6)
+    weights = torch.einsum("bhid,bhjd->bhij", hq, hk).float().softmax(-1).type_as(hq)
+    return {
+        "masks_added": (scores * 0.5 + bias[:, None, None] + bias[:1, :4, None]).softmax(-1) @ v,
+        "masks_bias_and_fill": (scores + bias[:, None, None]).masked_fill(hidden, float("-inf")).softmax(-1) @ v,
+        "masks_both_fill": scores.masked_fill(hidden, float("-inf")).masked_fill(~near, float("-inf")).softmax(-1) @ v,
+        "masks_half_low": half_scores.masked_fill(row_hidden, low).softmax(-1, dtype=torch.float32).half() @ hv,
+        "masks_half_low_twice": (half_scores + hidden.half() * low + (~near).half() * low).softmax(-1) @ hv,
+        "masks_of_windows": windows.view(2, 2, 4, 6).softmax(-1) @ v,
+        "weights_turned": v.mT @ scores.softmax(-1).mT,
+        "weights_by_einsum": torch.einsum("bhij,bhjd->bihd", weights, hv),
+    }
+
+
 def grouped(x: Tensor, y: Tensor) -> Results:
     """Four query heads share two key heads; x and y have 4 x 4 and 2 x 4 of 16 columns."""
     q = x.unflatten(-1, (4, 4)).transpose(1, 2)
@@ -100,7 +124,7 @@ class Spelled(nn.Module):
         self.skipping = nn.Conv1d(4, 6, 1, stride=2)
 
     def forward(self, x: Tensor, y: Tensor, bias: Tensor, image: Tensor) -> Results:
-        return with_bmm(x, y, bias) | with_matmul(x, y, bias) | grouped(x, y) | self.norms(y) | self.patches(image)
+        return with_bmm(x, y, bias) | with_matmul(x, y, bias) | with_masks(x, y, bias) | grouped(x, y) | self.norms(y) | self.patches(image)
 
     def norms(self, y: Tensor) -> Results:
         """LayerNorm and RMSNorm in arithmetic."""

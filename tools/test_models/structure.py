@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.map import map as control_map
+from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 from torch.nn import functional as F
 
@@ -204,6 +206,63 @@ class NoRows(nn.Module):
         return F.silu(gate) * value
 
 
+class Loops(nn.Module):
+    """Loops of a known number of steps: a scan with a state, a map, a counter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proj = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Results:
+        def step(state: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+            state = state * 0.5 + row
+            return state, torch.tanh(state)
+
+        def counted(count: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+            return count + 1, F.silu(self.proj(state))
+
+        last, states = scan(step, torch.zeros(2, 8), x, dim=0)
+        count, looped = torch.while_loop(lambda count, state: count < 3, counted, (torch.tensor(0), x))
+        return {
+            "last": last,
+            "states": states,
+            "mapped": control_map(lambda row: self.proj(row).sin(), x),
+            "count": count,
+            "looped": looped,
+        }
+
+
+class Encoder(nn.Module):
+    """Layers that PyTorch runs as one op in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shape = {"d_model": 16, "nhead": 2, "dim_feedforward": 24, "batch_first": True}
+        self.first = nn.TransformerEncoderLayer(**shape, activation="gelu", norm_first=True)
+        self.last = nn.TransformerEncoderLayer(**shape)
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+
+    def forward(self, x: Tensor, hidden: Tensor) -> Results:
+        near = torch.ones(5, 5, dtype=torch.bool).triu(3)
+        attended, weights = self.attend(x, hidden, True, True, 1)
+        return {
+            "first": self.first(x),
+            "last": self.last(x, src_key_padding_mask=hidden),
+            "masked": self.first(x, src_mask=near),
+            "both": self.last(x, src_mask=near, src_key_padding_mask=hidden),
+            "attended": attended,
+            "weights": weights,
+            "weights_of_heads": self.attend(x, near, True, False, 0)[1],
+            "without_weights": self.attend(x, None, False, True, None)[0],
+            "module": self.attention(x, x, x, key_padding_mask=hidden)[0],
+        }
+
+    def attend(self, x: Tensor, mask: Tensor | None, weights: bool, mean: bool, kind: int | None) -> tuple[Tensor, Tensor]:
+        inner, outer = self.attention, self.attention.out_proj
+        parameters = (inner.in_proj_weight, inner.in_proj_bias, outer.weight, outer.bias)
+        return torch._native_multi_head_attention(x, x, x, 16, 4, *parameters, mask, weights, mean, kind)
+
+
 def models() -> list[TestModel]:
     def sized(batch: int, height: int, width: int, count: int, second: int, seed: int) -> Call:
         return Call(
@@ -236,6 +295,14 @@ def models() -> list[TestModel]:
             "autocast and no_grad regions",
             Autocast,
             {"": Call((randn(2, 3, 8, seed=1), randn(1, 2, 4, 5, seed=2)))},
+        ),
+        TestModel("loops", "loops of a known number of steps", Loops, {"": Call((randn(3, 2, 8, seed=1),))}),
+        TestModel(
+            "encoder_strict",
+            "layers as one op, as a strict export has them",
+            Encoder,
+            {"": Call((randn(2, 5, 16, seed=1), torch.tensor([[False] * 5, [False] * 3 + [True] * 2])))},
+            strict=True,
         ),
         TestModel("trees", "nested arguments and results, constants, tied and strided weights", Trees, {"": tree}),
         TestModel(
