@@ -244,7 +244,7 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32,
        {2, 3});
   b.op("mine", "mylib.scale.default", {{"x", tensor("x")}}, DType::f32, {2, 3});
-  b.op("scan", "higher_order.scan", {{"", tensor("x")}}, DType::f32, {2, 3});
+  b.op("scan", "higher_order.associative_scan", {{"", tensor("x")}}, DType::f32, {2, 3});
   b.op("write", "aten.add_.Tensor", {{"self", tensor("b_cache")}, {"other", integer(1)}}, DType::f32, {3});
   b.op("where", "aten.nonzero.default", {{"self", tensor("x")}}, DType::i64, {1, 2});
   b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e4m3)}}, DType::f8e4m3, {2, 3});
@@ -261,7 +261,7 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
       text,
       HasSubstr("node 'drop' (aten.dropout.default): dropout is switched on; call model.eval() before exporting"));
   EXPECT_THAT(text, HasSubstr("node 'mine' (mylib.scale.default): custom ops are not supported"));
-  EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.scan): this higher-order op is not supported"));
+  EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.associative_scan): this higher-order op is not supported"));
   EXPECT_THAT(
       text,
       HasSubstr(
