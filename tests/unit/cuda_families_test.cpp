@@ -178,8 +178,9 @@ TEST(CudaGemv, ManyProductsInOneLaunch) {
   families.check(odd);
 }
 
-/// x = silu(a + b) of `rows` rows, and of its product with one weight three ranges of columns, of which the last is 1 + x.
-CudaCase modulationCase(const std::string &element, int64_t rows, int64_t k, int64_t range, bool transposed, double tolerance) {
+/// x = silu(a + b) of `rows` rows, and of its product with one weight three ranges of columns, of which the last is joined
+/// with 1 by `operation`.
+CudaCase modulationCase(const std::string &element, int64_t rows, int64_t k, int64_t range, bool transposed, double tolerance, const std::string &operation = "addf") {
   auto tensor = [&](const std::string &sizes) { return "tensor<" + sizes + "x" + element + ">"; };
   std::string n = std::to_string(3 * range), depth = std::to_string(k), count = std::to_string(rows), width = std::to_string(range);
   std::string x = tensor(count + "x" + depth), w = tensor(transposed ? n + "x" + depth : depth + "x" + n), y = tensor(count + "x" + n), part = tensor(count + "x" + width),
@@ -193,7 +194,7 @@ CudaCase modulationCase(const std::string &element, int64_t rows, int64_t k, int
   std::string wide = tensor(count + "x1x" + width);
   for (int i = 0; i < 3; ++i)
     body += "  %" + std::string(i == 2 ? "v" : "r") + std::to_string(i) + " = dit.view %p" + std::to_string(i) + " : " + part + " -> " + wide + "\n";
-  body += "  %r2 = dit.map(%v2) : (" + wide + ") -> " + wide + " {\n  ^bb0(%a: " + compute + "):\n    %one = arith.constant 1.0 : " + compute + "\n    %s = arith.addf %a, %one : " + compute +
+  body += "  %r2 = dit.map(%v2) : (" + wide + ") -> " + wide + " {\n  ^bb0(%a: " + compute + "):\n    %one = arith.constant 1.0 : " + compute + "\n    %s = arith." + operation + " %a, %one : " + compute +
           "\n    dit.yield %s : " + compute + "\n  }\n";
   std::vector<int64_t> weight = transposed ? std::vector<int64_t>{3 * range, k} : std::vector<int64_t>{k, 3 * range};
   CudaArg out{element, {rows, 1, range}};
@@ -208,6 +209,7 @@ TEST(CudaGemv, MapsOnInputsAndOnRangesOfColumns) {
   families.check(modulationCase("f16", 1, 77, 33, true, 2e-3));     // ranges begin at odd places
   families.check(modulationCase("f32", 3, 100, 24, false, 3e-6));   // and lie beside each other in a row of the weight
   families.check(modulationCase("f64", 2, 40, 7, true, 1e-14));
+  families.check(modulationCase("f32", 2, 40, 8, true, 3e-6, "maximumf")); // no operator or function of C
   CudaCase odd = modulationCase("bf16", 2, 264, 9, true, 1.6e-2);
   odd.aligned = false;
   families.check(odd);

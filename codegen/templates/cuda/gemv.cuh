@@ -24,6 +24,7 @@
 //   registers      4·M sums + 32 of weights (16 for more than 8 rows) + about 30
 #pragma once
 
+#include "common/scalars.cuh"
 #include "common/tensor.cuh"
 
 namespace ditc::gemv {
