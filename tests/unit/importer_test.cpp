@@ -241,12 +241,13 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32,
        {2, 3});
   b.op("mine", "mylib.scale.default", {{"x", tensor("x")}}, DType::f32, {2, 3});
+  b.op("flex", "higher_order.flex_attention", {{"", tensor("x")}}, DType::f32, {2, 3});
   b.op("scan", "higher_order.scan", {{"", tensor("x")}}, DType::f32, {2, 3});
   b.op("write", "aten.add_.Tensor", {{"self", tensor("b_cache")}, {"other", integer(1)}}, DType::f32, {3});
   b.op("where", "aten.nonzero.default", {{"self", tensor("x")}}, DType::i64, {1, 2});
   b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e4m3)}}, DType::f8e4m3, {2, 3});
   std::string text = error(b);
-  EXPECT_THAT(text, HasSubstr("8 nodes cannot be imported:"));
+  EXPECT_THAT(text, HasSubstr("9 nodes cannot be imported:"));
   EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported"));
   EXPECT_THAT(
       text,
@@ -255,7 +256,8 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
       text,
       HasSubstr("node 'drop' (aten.dropout.default): dropout is switched on; call model.eval() before exporting"));
   EXPECT_THAT(text, HasSubstr("node 'mine' (mylib.scale.default): custom ops are not supported"));
-  EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.scan): this higher-order op is not supported"));
+  EXPECT_THAT(text, HasSubstr("node 'flex' (higher_order.flex_attention): this higher-order op is not supported"));
+  EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.scan): has an operand that is neither a graph nor a list of tensors"));
   EXPECT_THAT(
       text,
       HasSubstr(
