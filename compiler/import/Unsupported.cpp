@@ -189,7 +189,7 @@ std::string Scan::reasonAgainstItem(const Node &node, const Graph &graph, const 
     return "";
   std::set<std::string> symbols;
   collectSymbols(*symbol->second.expr, symbols);
-  if (llvm::none_of(symbols, isUnbacked))
+  if (llvm::none_of(symbols, isUnbacked) || isOnlyIndex(node, graph))
     return "";
   return "a number of the program depends on data; pin the input that it comes from, or pass it as a Python number";
 }
