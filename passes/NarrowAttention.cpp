@@ -2,7 +2,8 @@
 //
 // NarrowAttention: attention on f32 copies of 16-bit queries, keys and values, whose result is made 16 bits again (U-ViT's
 // `qkv.float()`), reads what was copied. Its products of 16-bit numbers are exact in f32 either way, and sums and softmax are
-// in f32 in every attention; no copies are made, and the kernels for 16 bits take it. Not with `--numerics eager`.
+// in f32 in every attention; no copies are made, and the kernels for 16 bits take it. So does attention on 16-bit operands whose f32
+// result is only rounded, which core ATen graphs have. Not with `--numerics eager`.
 //
 // Before:
 //   func.func @f(%x: tensor<1x2x6x8xbf16>) -> tensor<1x6x2x8xbf16> {
@@ -89,14 +90,18 @@ class NarrowAttention : public impl::NarrowAttentionBase<NarrowAttention> {
 public:
   void runOnOperation() override {
     for (dit::AttentionOp op : llvm::make_early_inc_range(getOperation().getOps<dit::AttentionOp>())) {
-      Type element = narrowTypeOf(op.getQuery());
-      if (!elementOf(op.getResult()).isF32() || !element || narrowTypeOf(op.getKey()) != element || narrowTypeOf(op.getValue()) != element || !isRounded(op.getResult(), element))
+      bool readsNarrow = isNarrow(elementOf(op.getQuery()));
+      Type element = readsNarrow ? elementOf(op.getQuery()) : narrowTypeOf(op.getQuery());
+      if (!elementOf(op.getResult()).isF32() || !element || !isRounded(op.getResult(), element))
+        continue;
+      if (!readsNarrow && (narrowTypeOf(op.getKey()) != element || narrowTypeOf(op.getValue()) != element))
         continue;
       OpBuilder b(op);
       auto narrow = cast<dit::AttentionOp>(b.clone(*op));
       b.setInsertionPoint(narrow);
-      for (OpOperand *operand : {&narrow.getQueryMutable(), &narrow.getKeyMutable(), &narrow.getValueMutable()})
-        operand->set(narrowed(b, operand->get()));
+      if (!readsNarrow)
+        for (OpOperand *operand : {&narrow.getQueryMutable(), &narrow.getKeyMutable(), &narrow.getValueMutable()})
+          operand->set(narrowed(b, operand->get()));
       narrow.getResult().setType(op.getType().clone(element));
       replace(b, op.getResult(), narrow.getResult());
       op.erase();

@@ -2,9 +2,9 @@
 //
 // SimplifyAttention: what an attention reads is what it needs. Key and value heads that the model repeats for groups
 // of queries (repeat_interleave; unsqueeze, expand and reshape, before or after heads and tokens change places) are
-// read once, as dit.attention takes fewer key heads than queries. A constant mask that hides nothing goes; one that shows
-// the first keys cuts the others off; and one that hides by places (causal, or near neighbours) becomes `causal` or
-// `window`: no memory, and no work on what it hides.
+// read once, as dit.attention takes fewer key heads than queries. Masks of 0 and -inf that were made of booleans are
+// those booleans. A constant mask that hides nothing goes; one that shows the first keys cuts the others off; and one
+// that hides by places (causal, or near neighbours) becomes `causal` or `window`: no memory, and no work on what it hides.
 //
 // Before:
 //   func.func @f(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32> {
@@ -28,6 +28,7 @@
 #include "passes/Passes.h"
 #include "passes/Terms.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -133,6 +134,57 @@ struct DropMask : OpRewritePattern<dit::AttentionOp> {
     if (!op.getMask() || !hidesNothing(op.getMask()))
       return failure();
     rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().clear(); });
+    return success();
+  }
+};
+
+/// b where `value` is not b.
+Value negated(Value value) {
+  auto map = value.getDefiningOp<dit::MapOp>();
+  if (!map || map.getInputs().size() != 1 || !tensorType(map.getInputs()[0]).getElementType().isInteger(1))
+    return {};
+  Operation *op = map.getBodyBlock().getTerminator()->getOperand(0).getDefiningOp();
+  auto equal = dyn_cast_or_null<arith::CmpIOp>(op);
+  bool isNot = op && ((equal && equal.getPredicate() == arith::CmpIPredicate::eq && matchPattern(op->getOperand(1), m_Zero())) ||
+                      (isa<arith::XOrIOp>(op) && matchPattern(op->getOperand(1), m_One())));
+  return isNot && op->getOperand(0) == map.getBodyBlock().getArgument(0) ? map.getInputs()[0] : Value();
+}
+
+/// The booleans, true where a key is seen, of which `mask` holds 0 and -inf; null when it is no such mask.
+Value seenKeys(Value mask) {
+  auto map = mask.getDefiningOp<dit::MapOp>();
+  if (!map || map.getInputs().size() != 1 || !tensorType(map.getInputs()[0]).getElementType().isInteger(1))
+    return {};
+  Term chosen = Term::yieldedBy(map, /*keepRoundings=*/false);
+  if (!chosen.is<arith::SelectOp>() || chosen.op()->getOperand(0) != map.getBodyBlock().getArgument(0))
+    return {};
+  std::optional<double> set = chosen.operand(1).constant(), unset = chosen.operand(2).constant();
+  if (set == 0.0 && unset == -HUGE_VAL)
+    return map.getInputs()[0];
+  return set == -HUGE_VAL && unset == 0.0 ? negated(map.getInputs()[0]) : Value();
+}
+
+/// Booleans that a model, or the decomposition of its attention, made numbers of.
+struct BooleanMask : OpRewritePattern<dit::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override {
+    SmallVector<Operation *> views;
+    Value mask = op.getMask();
+    while (mask && mask.getDefiningOp() && dit::isViewOp(mask.getDefiningOp())) {
+      views.push_back(mask.getDefiningOp());
+      mask = views.back()->getOperand(0);
+    }
+    Value seen = mask ? seenKeys(mask) : Value();
+    if (!seen)
+      return failure();
+    for (Operation *view : llvm::reverse(views)) {
+      Operation *copy = rewriter.clone(*view);
+      copy->setOperand(0, seen);
+      seen = copy->getResult(0);
+      seen.setType(tensorType(seen).clone(rewriter.getI1Type()));
+    }
+    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(seen); });
     return success();
   }
 };
@@ -264,7 +316,7 @@ class SimplifyAttention : public impl::SimplifyAttentionBase<SimplifyAttention> 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     KnownWindows known;
-    patterns.add<ShareKeyHeads, DropMask, MaskByLength>(&getContext());
+    patterns.add<ShareKeyHeads, BooleanMask, DropMask, MaskByLength>(&getContext());
     patterns.add<MaskByPlaces>(&getContext(), known);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

@@ -138,6 +138,8 @@ std::string refusalOf(std::string_view target) {
     return "this higher-order op is not supported; call what it runs directly";
   if (shortName.starts_with("aten."))
     return "";
+  if (target.find("_functorch") != std::string_view::npos)
+    return "torch.vmap is in the file step by step; export with program.run_decompositions(), which makes plain ops of it";
   if (shortName.starts_with("#") || shortName == target)
     return "not an ATen op";
   return "custom ops are not supported; rewrite the call with ATen ops before exporting";

@@ -99,7 +99,10 @@ static Results narrow(OpContext &ctx) {
 
 static Results select(OpContext &ctx) {
   Value self = ctx.tensor("self");
-  return {ctx.emit.select(self, dimArgument(ctx, "dim", 0, torchRank(ctx, "self", self)), ctx.integer("index"))};
+  int64_t dim = dimArgument(ctx, "dim", 0, torchRank(ctx, "self", self));
+  if (Value index = ctx.indexFromData("index")) // a row of a table, by a tensor of one number
+    return {ctx.emit.gather(self, ctx.emit.wrapIndices(ctx.emit.view(index, {}), Emit::shapeOf(self)[dim]), dim)};
+  return {ctx.emit.select(self, dim, ctx.integer("index"))};
 }
 
 /// Pieces one behind the other: the recorded shapes say how long each is.

@@ -47,6 +47,9 @@ LoopCall loopCall(const Node &node);
 /// True when an operand or a result of `node` is complex.
 bool involvesComplex(const Node &node, const Graph &graph);
 
+/// Is the number that `item` takes from a tensor only the place that select reads? Then it may be data.
+bool isOnlyIndex(const Node &item, const Graph &graph);
+
 /// The first argument that is a tensor: what in-place ops write and views look at. Null when there is none.
 const Argument *firstTensor(const Node &node);
 
@@ -74,6 +77,8 @@ public:
   std::optional<dit::TensorValue> constantValue(Value value);
   bool isWrittenBack(const Node &node) const { return ditc::isWrittenBack(node, *scopes.back().graph, table); }
   const ExportedProgram &exportedProgram() const { return program; }
+  /// The tensor that holds an index by this name, where it is data; null otherwise.
+  Value indexFromData(const std::string &name);
 
 private:
   // Importer.cpp: leaves, outputs.
@@ -124,6 +129,7 @@ private:
   Emit emit;
   Values values;
   std::vector<Scope> scopes;
+  std::unordered_map<std::string, Values::Id> dataIndices;   ///< results of item that are data (isOnlyIndex)
   std::unordered_map<std::string, const InputSpec *> leaves; ///< placeholders that no node has read yet
   mlir::Operation *lastLeaf = nullptr;
   bool placed = false; ///< an Error on its way says already where it happened

@@ -171,6 +171,23 @@ bool Importer::sharesStorage(const Node &node, const TensorMeta &result) const {
 
 //===-- Elements that become numbers --------------------------------------------------------------===//
 
+bool isOnlyIndex(const Node &item, const Graph &graph) {
+  if (item.outputs.size() != 1 || item.outputs[0].kind != Kind::SymInt)
+    return false;
+  const std::string &name = item.outputs[0].text;
+  auto isName = [&](const Argument &value) { return value.kind == Kind::SymInt && value.text == name; };
+  auto reads = [&](const Argument &value) { return isName(value) || llvm::any_of(value.items, isName); };
+  return llvm::none_of(graph.outputs, reads) && llvm::all_of(graph.nodes, [&](const Node &node) {
+           bool selects = shortTarget(node.target) == "aten.select.int";
+           return isCheck(node.target) || llvm::none_of(node.inputs, [&](const NamedArgument &input) { return reads(input.value) && !(selects && input.name == "index"); });
+         });
+}
+
+Value Importer::indexFromData(const std::string &name) {
+  auto found = dataIndices.find(name);
+  return found == dataIndices.end() ? Value() : values.read(found->second);
+}
+
 void Importer::importItem(const Node &node) {
   const Argument *self = firstTensor(node);
   if (!self || node.outputs.size() != 1)
@@ -187,6 +204,10 @@ void Importer::importItem(const Node &node) {
   if (unknown.empty())
     return;
   std::optional<dit::TensorValue> value = constantValue(read(self->text));
+  if (!value && isOnlyIndex(node, *scope().graph)) {
+    dataIndices[node.outputs[0].text] = idOf(self->text);
+    return;
+  }
   if (!value || value->type.getNumElements() != 1)
     fail("'{}' depends on data", self->text);
   // A bool appears as Equality(u0, 1), so the symbol is 0 or 1.

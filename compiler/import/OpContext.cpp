@@ -111,6 +111,11 @@ std::vector<Value> OpContext::tensors(std::string_view name) const {
   return result;
 }
 
+Value OpContext::indexFromData(std::string_view name) const {
+  const Argument *value = node.find(name);
+  return value && value->kind == Kind::SymInt ? importer.indexFromData(value->text) : Value();
+}
+
 int64_t OpContext::integer(std::string_view name) const { return asInteger(importer, name, required(node, name)); }
 
 int64_t OpContext::integer(std::string_view name, int64_t otherwise) const {

@@ -35,6 +35,8 @@ public:
   std::vector<Value> tensors(std::string_view name) const;
   std::vector<Value> optionalTensors(std::string_view name) const; ///< null entries for None
   int64_t integer(std::string_view name) const;
+  /// An index that is data (`table[t]` for a tensor t of one number); null when it is a number.
+  Value indexFromData(std::string_view name) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   std::optional<int64_t> optionalInteger(std::string_view name) const;
   std::vector<int64_t> integers(std::string_view name) const; ///< an int gives a list of one

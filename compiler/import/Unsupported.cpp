@@ -127,7 +127,13 @@ void Scan::scanNode(const Node &node, const Graph &graph, Names &names) {
 /// What a step gets is constant where all operands of the loop are, and a counter, which only the importer can follow.
 void Scan::scanLoop(const Node &node, Names &names) {
   Known known{nullptr, allConstant(node, names)};
-  for (const Graph *graph : loopCall(node).graphs) {
+  LoopCall call;
+  try {
+    call = loopCall(node);
+  } catch (const Error &error) {
+    return report(node, error.what());
+  }
+  for (const Graph *graph : call.graphs) {
     Names inner;
     for (const Argument &input : graph->inputs)
       inner[input.text] = known;
@@ -183,7 +189,7 @@ std::string Scan::reasonAgainstItem(const Node &node, const Graph &graph, const 
     return "";
   std::set<std::string> symbols;
   collectSymbols(*symbol->second.expr, symbols);
-  if (llvm::none_of(symbols, isUnbacked))
+  if (llvm::none_of(symbols, isUnbacked) || isOnlyIndex(node, graph))
     return "";
   return "a number of the program depends on data; pin the input that it comes from, or pass it as a Python number";
 }

@@ -109,6 +109,7 @@ def Dit_MatmulOp : Dit_Op<"matmul", [Pure]> {
     $lhs `,` $rhs (`bias` $bias^)? (`transpose_rhs` $transpose_rhs^)? attr-dict `:` functional-type(operands, $result)
   }];
   let hasVerifier = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Dit_AttentionOp : Dit_Op<"attention", [Pure]> {

@@ -207,6 +207,43 @@ void PermuteOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRCon
 
 void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat>(context); }
 
+//===-- Products ----------------------------------------------------------------------------------===//
+
+/// A weight, or what views and functions of one tensor make of it.
+static bool isOfWeight(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (!def || isa<WeightOp>(def))
+    return def != nullptr;
+  return (isViewOp(def) || (isa<MapOp>(def) && def->getNumOperands() == 1)) && isOfWeight(def->getOperand(0));
+}
+
+/// A weight that is repeated for each batch, as decomposition writes a linear layer of rows that do not lie in order, is the
+/// weight of all rows, read as it lies.
+struct WeightOfAllBatches : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
+    Value rhs = op.getRhs();
+    if (tensorType(rhs).getRank() < 3 || !isOfWeight(rhs))
+      return failure();
+    if (auto expand = rhs.getDefiningOp<ExpandOp>())
+      rhs = expand.getInput();
+    ArrayRef<int64_t> shape = tensorType(rhs).getShape(), matrix = shape.take_back(2);
+    if (matrix != tensorType(op.getRhs()).getShape().take_back(2) || llvm::any_of(shape.drop_back(2), [](int64_t size) { return size != 1; }))
+      return failure();
+    rhs = rewriter.createOrFold<ViewOp>(op.getLoc(), tensorType(rhs).clone(matrix), rhs);
+    auto permute = rhs.getDefiningOp<PermuteOp>();
+    bool isTurned = permute && permute.getPermutation() == ArrayRef<int64_t>{1, 0};
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getRhsMutable().assign(isTurned ? Value(permute.getInput()) : rhs);
+      op.setTransposeRhs(op.getTransposeRhs() != isTurned);
+    });
+    return success();
+  }
+};
+
+void MatmulOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<WeightOfAllBatches>(context); }
+
 //===-- Map ---------------------------------------------------------------------------------------===//
 
 /// True when every value of `narrow` is a value of `wide`.

@@ -46,6 +46,34 @@ func.func @permute_with_added_one(%x: tensor<1x4x5xf32>) -> tensor<5x4xf32> {
 
 // -----
 
+// A weight that decomposition turns and repeats for each batch.
+// CHECK-LABEL: @weight_of_all_batches
+// CHECK-NEXT: %[[W:.*]] = dit.weight
+// CHECK-NEXT: %[[Y:.*]] = dit.matmul %arg0, %[[W]] transpose_rhs : (tensor<2x3x4xf32>, tensor<5x4xf32>) -> tensor<2x3x5xf32>
+// CHECK-NEXT: return %[[Y]]
+func.func @weight_of_all_batches(%x: tensor<2x3x4xf32>) -> tensor<2x3x5xf32> {
+  %w = dit.weight "w" : tensor<5x4xf32>
+  %t = dit.permute %w [1, 0] : tensor<5x4xf32> -> tensor<4x5xf32>
+  %v = dit.view %t : tensor<4x5xf32> -> tensor<1x4x5xf32>
+  %e = dit.expand %v : tensor<1x4x5xf32> -> tensor<2x4x5xf32>
+  %y = dit.matmul %x, %e : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
+  return %y : tensor<2x3x5xf32>
+}
+
+// -----
+
+// Keys that all heads share are none.
+// CHECK-LABEL: @keys_of_all_heads
+// CHECK: dit.expand
+// CHECK: dit.matmul {{.*}} : (tensor<1x2x3x4xf32>, tensor<1x2x4x5xf32>)
+func.func @keys_of_all_heads(%q: tensor<1x2x3x4xf32>, %k: tensor<1x1x4x5xf32>) -> tensor<1x2x3x5xf32> {
+  %e = dit.expand %k : tensor<1x1x4x5xf32> -> tensor<1x2x4x5xf32>
+  %y = dit.matmul %q, %e : (tensor<1x2x3x4xf32>, tensor<1x2x4x5xf32>) -> tensor<1x2x3x5xf32>
+  return %y : tensor<1x2x3x5xf32>
+}
+
+// -----
+
 // A write of the even and the odd elements leaves nothing of what was there before.
 // CHECK-LABEL: @slice_of_concat
 // CHECK-NEXT: return %arg1

@@ -55,3 +55,18 @@ func.func @wide_query(%q: tensor<1x2x6x8xf32>, %x: tensor<1x2x6x8xbf16>) -> tens
   }
   return %y : tensor<1x2x6x8xbf16>
 }
+
+// -----
+
+// A result in f32 of operands in 16 bits that is rounded to their type.
+// CHECK-LABEL: @rounded_result
+// CHECK-NEXT: %[[O:.*]] = dit.attention {{.*}} -> tensor<1x2x6x8xbf16>
+// CHECK-NEXT: return %[[O]]
+func.func @rounded_result(%x: tensor<1x2x6x8xbf16>) -> tensor<1x2x6x8xbf16> {
+  %o = dit.attention %x, %x, %x scale 1.0 : (tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>, tensor<1x2x6x8xbf16>) -> tensor<1x2x6x8xf32>
+  %y = dit.map(%o) : (tensor<1x2x6x8xf32>) -> tensor<1x2x6x8xbf16> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  return %y : tensor<1x2x6x8xbf16>
+}

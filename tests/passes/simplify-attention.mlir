@@ -114,3 +114,56 @@ func.func @only_values_repeated(%q: tensor<1x4x6x8xf32>, %k: tensor<1x4x6x8xf32>
   %o = dit.attention %q, %k, %f scale 1.0 : (tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>, tensor<1x4x6x8xf32>) -> tensor<1x4x6x8xf32>
   return %o : tensor<1x4x6x8xf32>
 }
+
+// -----
+
+// Numbers that the decomposition makes of a boolean mask.
+// CHECK-LABEL: func.func @booleans
+// CHECK: %[[V:.*]] = dit.view %arg1 : tensor<2x6xi1> -> tensor<2x1x1x6xi1>
+// CHECK: dit.attention {{.*}} mask %[[V]]
+// CHECK: %[[W:.*]] = dit.view %arg1 : tensor<2x6xi1> -> tensor<2x1x1x6xi1>
+// CHECK: dit.attention {{.*}} mask %[[W]]
+func.func @booleans(%q: tensor<2x4x6x8xbf16>, %seen: tensor<2x6xi1>) -> (tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>) {
+  %a = dit.map(%seen) : (tensor<2x6xi1>) -> tensor<2x6xbf16> {
+  ^bb0(%s: i1):
+    %zero = arith.constant 0.0 : f32
+    %low = arith.constant 0xFF800000 : f32
+    %r = arith.select %s, %zero, %low : f32
+    dit.yield %r : f32
+  }
+  %a4 = dit.view %a : tensor<2x6xbf16> -> tensor<2x1x1x6xbf16>
+  %o = dit.attention %q, %q, %q mask %a4 scale 1.0 : (tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x1x1x6xbf16>) -> tensor<2x4x6x8xbf16>
+  %n = dit.map(%seen) : (tensor<2x6xi1>) -> tensor<2x6xi1> {
+  ^bb0(%s: i1):
+    %false = arith.constant false
+    %r = arith.cmpi eq, %s, %false : i1
+    dit.yield %r : i1
+  }
+  %b = dit.map(%n) : (tensor<2x6xi1>) -> tensor<2x6xbf16> {
+  ^bb0(%s: i1):
+    %zero = arith.constant 0.0 : f32
+    %low = arith.constant 0xFF800000 : f32
+    %r = arith.select %s, %low, %zero : f32
+    dit.yield %r : f32
+  }
+  %b4 = dit.view %b : tensor<2x6xbf16> -> tensor<2x1x1x6xbf16>
+  %p = dit.attention %q, %q, %q mask %b4 scale 1.0 : (tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x1x1x6xbf16>) -> tensor<2x4x6x8xbf16>
+  return %o, %p : tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>
+}
+
+// -----
+
+// Finite numbers leave rows uniform where all keys have them.
+// CHECK-LABEL: func.func @finite_numbers
+// CHECK: dit.attention {{.*}}tensor<2x1x1x6xbf16>
+func.func @finite_numbers(%q: tensor<2x4x6x8xbf16>, %seen: tensor<2x1x1x6xi1>) -> tensor<2x4x6x8xbf16> {
+  %a = dit.map(%seen) : (tensor<2x1x1x6xi1>) -> tensor<2x1x1x6xbf16> {
+  ^bb0(%s: i1):
+    %zero = arith.constant 0.0 : f32
+    %low = arith.constant -1.0e+30 : f32
+    %r = arith.select %s, %zero, %low : f32
+    dit.yield %r : f32
+  }
+  %o = dit.attention %q, %q, %q mask %a scale 1.0 : (tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x1x1x6xbf16>) -> tensor<2x4x6x8xbf16>
+  return %o : tensor<2x4x6x8xbf16>
+}

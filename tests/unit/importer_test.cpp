@@ -244,12 +244,13 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32,
        {2, 3});
   b.op("mine", "mylib.scale.default", {{"x", tensor("x")}}, DType::f32, {2, 3});
-  b.op("scan", "higher_order.associative_scan", {{"", tensor("x")}}, DType::f32, {2, 3});
+  b.op("flex", "higher_order.flex_attention", {{"", tensor("x")}}, DType::f32, {2, 3});
+  b.op("scan", "higher_order.scan", {{"", tensor("x")}}, DType::f32, {2, 3});
   b.op("write", "aten.add_.Tensor", {{"self", tensor("b_cache")}, {"other", integer(1)}}, DType::f32, {3});
   b.op("where", "aten.nonzero.default", {{"self", tensor("x")}}, DType::i64, {1, 2});
   b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e4m3)}}, DType::f8e4m3, {2, 3});
   std::string text = error(b);
-  EXPECT_THAT(text, HasSubstr("11 nodes cannot be imported:"));
+  EXPECT_THAT(text, HasSubstr("12 nodes cannot be imported:"));
   EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported; ep.run_decompositions() before"));
   EXPECT_THAT(text, HasSubstr("node 'steps' (aten.gru.input): recurrent layers are not supported; call ep.run_decompositions()"));
   EXPECT_THAT(text, HasSubstr("node 'parts' (aten.linalg_svd.default): this ATen op is not supported; pass its result as an input"));
@@ -261,7 +262,8 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
       text,
       HasSubstr("node 'drop' (aten.dropout.default): dropout is switched on; call model.eval() before exporting"));
   EXPECT_THAT(text, HasSubstr("node 'mine' (mylib.scale.default): custom ops are not supported"));
-  EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.associative_scan): this higher-order op is not supported"));
+  EXPECT_THAT(text, HasSubstr("node 'flex' (higher_order.flex_attention): this higher-order op is not supported"));
+  EXPECT_THAT(text, HasSubstr("node 'scan' (higher_order.scan): has an operand that is neither a graph nor a list of tensors"));
   EXPECT_THAT(
       text,
       HasSubstr(

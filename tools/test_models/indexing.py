@@ -25,6 +25,8 @@ def reads(x: Tensor, i: Tensor, rows: Tensor, order: Tensor) -> Results:
         "index_outer": x[rows[:, None], torch.tensor([1, 3])],
         "index_none": x[:, None, rows],
         "index_one": x[i[:1, 0]],
+        "index_number": x[i[1, 0]],
+        "index_number_negative": x[:, rows[0] - 4],
         "index_int32": x[i.int()],
         "index_list": x[[2, 0]],
         "index_after_slice": x[1:, rows.abs()[:2], ::2],

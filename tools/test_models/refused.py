@@ -90,6 +90,11 @@ class DataLoop(Block):
         return torch.while_loop(lambda t: t.sum() < 10, lambda t: (t * 2,), (x.abs() + 1,))[0]
 
 
+class Mapped(Block):
+    def bad(self, x: Tensor) -> Tensor:
+        return torch.vmap(torch.sin)(x)
+
+
 class Factorised(Block):
     def bad(self, x: Tensor) -> Tensor:
         return torch.linalg.qr(x)[0]
@@ -174,6 +179,7 @@ def models() -> list[RefusedModel]:
         RefusedModel("custom_op", "an operation that is not PyTorch's", Custom),
         RefusedModel("cond", "control flow that depends on data", Condition),
         RefusedModel("while_loop", "a loop until data says so", DataLoop),
+        RefusedModel("vmap", "torch.vmap that was not decomposed", Mapped),
         RefusedModel("unknown_op", "an operation of PyTorch that ditc does not know", Factorised),
         RefusedModel("writes_input", "a write into an input", WritesInput),
         RefusedModel("writes_buffer", "a write into a buffer", WritesBuffer),
