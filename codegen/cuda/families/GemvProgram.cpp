@@ -65,7 +65,10 @@ private:
   }
 
   static bool isOnElements(dit::MapOp map) {
-    return map.getInputs().size() == 1 && tensorType(map.getInputs()[0]).getShape() == map.getType().getShape() && isa<FloatType>(map.getType().getElementType());
+    if (map.getInputs().size() != 1)
+      return false;
+    RankedTensorType from = tensorType(map.getInputs()[0]), to = map.getType();
+    return from.getShape() == to.getShape() && isa<FloatType>(to.getElementType()) && from.getElementType().isF64() == to.getElementType().isF64(); // one compute type
   }
 
   static bool cutsColumns(dit::SliceOp slice) {
