@@ -42,6 +42,12 @@ static Num randomLeakyRelu(OpContext &op, Num x) {
   return select(x > 0.0, x, x * ((op.number("lower", 1.0 / 8) + op.number("upper", 1.0 / 3)) / 2));
 }
 
+/// As core ATen has it: the noise beside the result is what training would read.
+static std::vector<Value> randomLeakyReluWithNoise(OpContext &op) {
+  Type element = op.resultElement();
+  return {elementwise(op.emit, operandOf(op, "self"), dit::computeType(element), element, [&](ArrayRef<Num> x) { return randomLeakyRelu(op, x[0]); }), {}};
+}
+
 /// log(1 + exp(beta x)) / beta, and x itself where that is the same in floats.
 static Num softplus(OpContext &op, Num x) {
   double beta = op.number("beta", 1), threshold = op.number("threshold", 20);
@@ -123,6 +129,7 @@ void addActivationRows(ElementwiseRows &rows) {
   rows.unary({"aten.threshold.default"},
              [](OpContext &op, Num x) { return select(x <= x.constant(op.scalar("threshold")), x.constant(op.scalar("value")), x); });
   rows.row({"aten.log_sigmoid_forward.default"}, logSigmoidForward);
+  rows.row({"aten.rrelu_with_noise_functional.default"}, randomLeakyReluWithNoise);
   rows.row({"aten.glu.default"}, glu);
   rows.row({"aten.prelu.default", "aten._prelu_kernel.default"}, prelu);
 }

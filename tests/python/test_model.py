@@ -47,6 +47,16 @@ class Trees(support.TestCase):
         self.assertIsInstance(result["parts"], tuple)
         self.assertEqual(set(result["nested"]["a"]), {"b"})
 
+    def test_results_are_given_in_the_order_of_the_outputs(self):
+        expected = golden("trees", "outputs")
+        for repeat in range(2):  # the long way, then as a call that repeats
+            targets = [ditc.Tensor.empty(info.dtype, info.shape) for info in next(iter(self.model.buckets.values())).outputs.values()]
+            self.model(**self.inputs, out=targets)
+            for name, target in zip(self.model.outputs, targets):
+                self.assert_close(target, expected[name])
+        with self.assertRaisesRegex(ditc.Error, "unknown output 'output.0'"):
+            self.model(**self.inputs, out=targets[:1])
+
     def test_names_may_be_dotted(self):
         self.assert_close(self.model.run(golden("trees", "inputs"))["hidden"], golden("trees", "outputs")["hidden"])
 

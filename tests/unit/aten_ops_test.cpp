@@ -85,6 +85,14 @@ TEST_F(AtenOps, MaskedFillTakesInfinity) {
   EXPECT_THAT(filled, ElementsAre(-INFINITY, -INFINITY));
 }
 
+TEST_F(AtenOps, RandomSlopesAreTheirMeanInEvalMode) {
+  auto op = [](const char *target, bool training) {
+    return single(target, {{"self", {2}}, {"noise", {2}}}, {{"lower", number(0.25)}, {"upper", number(0.75)}, {"training", flag(training)}}, {2});
+  };
+  EXPECT_THAT(ir(op("aten.rrelu_with_noise_functional.default", false)), HasSubstr("5.000000e-01"));
+  EXPECT_THAT(refusal(op("aten.rrelu_with_noise_functional.default", true)), HasSubstr("draws random slopes; call model.eval()"));
+}
+
 TEST_F(AtenOps, GluNeedsAnEvenSize) {
   EXPECT_THAT(refusal(single("aten.glu.default", {{"self", {2, 3}}}, {{"dim", integer(-1)}}, {2, 1})), HasSubstr("whose size 3 is odd"));
 }

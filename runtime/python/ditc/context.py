@@ -219,9 +219,11 @@ class Context:
         """The tensors of ``out=`` by the names of outputs."""
         if isinstance(out, Mapping):
             return flatten(out)
-        if isinstance(out, (list, tuple)):
-            return flatten({"output": out})
         names = self._package.outputs
+        if isinstance(out, (list, tuple)):
+            leaves = flatten({"output": out})
+            # In the order of the outputs, where they are nested or have names.
+            return leaves if leaves.keys() <= names.keys() or len(leaves) != len(names) else dict(zip(names, leaves.values()))
         if len(names) != 1:
             raise Error(f"out= is one tensor, but the package has the outputs {', '.join(names)}; give a dict", USAGE)
         return {next(iter(names)): out}

@@ -38,7 +38,7 @@ class Model:
 
         Inputs by name; nested ones as dicts and lists; those that the export fixed may be left out. Returns a tensor,
         a tuple or a dict, as the exported module did, in the framework of the inputs (torch, cupy, else numpy), or in
-        ``out``: a tensor, a sequence, or a dict by name. On a GPU the work is put on ``stream`` (a CUDA stream's
+        ``out``: a tensor, all in order, or a dict by name. On a GPU the work is put on ``stream`` (a CUDA stream's
         address), else on the current stream of torch or cupy, and is not waited for; otherwise it is done on return.
 
         Raises ditc.Error: a name, type, shape, device or fixed value that the package has not; missing weights.
