@@ -58,7 +58,7 @@ public:
       }
       dit::FusionOp made = taken.size() < kMostParts ? makeTaken(part) : dit::FusionOp();
       if (!made) {
-        llvm::for_each(taken, [this](dit::FusionOp each) { discard(each); });
+        llvm::for_each(taken, discard);
         return false;
       }
       taken.push_back(made), groups.push_back(part);

@@ -39,13 +39,11 @@ namespace ditc {
 
 namespace {
 
-bool isNarrow(Type type) { return type.isBF16() || type.isF16(); }
-
 /// The 16-bit type that `value` is a copy of, behind views; null when it is none.
 Type narrowTypeOf(Value value) {
   Operation *def = value.getDefiningOp();
   if (Value source = behindWidening(value); source != value)
-    return isNarrow(elementOf(source)) ? elementOf(source) : Type();
+    return is16BitFloat(elementOf(source)) ? elementOf(source) : Type();
   return def && dit::isViewOp(def) ? narrowTypeOf(def->getOperand(0)) : Type();
 }
 
@@ -90,7 +88,7 @@ class NarrowAttention : public impl::NarrowAttentionBase<NarrowAttention> {
 public:
   void runOnOperation() override {
     for (dit::AttentionOp op : llvm::make_early_inc_range(getOperation().getOps<dit::AttentionOp>())) {
-      bool readsNarrow = isNarrow(elementOf(op.getQuery()));
+      bool readsNarrow = is16BitFloat(elementOf(op.getQuery()));
       Type element = readsNarrow ? elementOf(op.getQuery()) : narrowTypeOf(op.getQuery());
       if (!elementOf(op.getResult()).isF32() || !element || !isRounded(op.getResult(), element))
         continue;

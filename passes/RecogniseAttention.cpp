@@ -97,7 +97,6 @@ private:
   bool replace(Value query, Value key, Value value) {
     // f32 copies of narrow operands: products of narrow numbers are exact in f32.
     Value narrow[3] = {withoutWidening(query, kMaxDepth), withoutWidening(key, kMaxDepth), withoutWidening(value, kMaxDepth)};
-    auto elementOf = [](Value x) { return tensorType(x).getElementType(); };
     auto sameType = [&](Value x, Value y, Value z) { return elementOf(x) == elementOf(y) && elementOf(y) == elementOf(z); };
     if (softmax.factor && narrow[0] != query)
       return false; // the model scales numbers of 16 bits in f32

@@ -92,7 +92,7 @@ private:
     if (isa<dit::MapOp, dit::ExpandOp>(op))
       return axis;
     if (auto norm = dyn_cast<dit::NormOp>(op))
-      return axis < tensorType(norm.getInput()).getRank() - norm.getAxes() ? std::optional(axis) : std::nullopt;
+      return axis + static_cast<int64_t>(norm.getAxes()) < tensorType(norm.getInput()).getRank() ? std::optional(axis) : std::nullopt;
     if (auto concat = dyn_cast<dit::ConcatOp>(op))
       return concat.getAxis() != static_cast<uint64_t>(axis) ? std::optional(axis) : std::nullopt;
     if (auto slice = dyn_cast<dit::SliceOp>(op))

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/ScalarText.h"
 
+#include "dialects/dit/Tensors.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/DenseMap.h"
@@ -258,8 +260,6 @@ std::string narrowTypeName(Type type, bool isUnsigned) {
   }
 }
 
-bool isSmallFloat(Type type) { return type.isBF16() || type.isF16(); }
-
 Spelling bitcast(Type from, Type to) {
   if (from.isF64() || from.isF32())
     return call("bitsOf($0)");
@@ -267,15 +267,15 @@ Spelling bitcast(Type from, Type to) {
     return call("doubleFromBits($0)");
   if (to.isF32())
     return call("floatFromBits($0)");
-  if (isSmallFloat(from) && to.isInteger(16))
+  if (is16BitFloat(from) && to.isInteger(16))
     return call("lowBits<short>(narrow<" + narrowTypeName(from, false) + ">($0).bits)");
-  if (from.isInteger(16) && isSmallFloat(to))
+  if (from.isInteger(16) && is16BitFloat(to))
     return call("widen(" + narrowTypeName(to, false) + "{static_cast<unsigned short>($0)})");
   return from == to ? same() : Spelling{};
 }
 
 Spelling convertFloat(Type from, Type to) {
-  if (isSmallFloat(to))
+  if (is16BitFloat(to))
     return call("rounded<" + narrowTypeName(to, false) + ">($0)");
   if (from.isF64() == to.isF64())
     return same();

@@ -84,7 +84,7 @@ Verdict RoleMap::visitConcat(dit::ConcatOp op) {
       return {Reason::NoSlot, input}; // a part that the tile does not hold
     result = *roles;
     for (auto [i, role] : llvm::enumerate(*roles))
-      if (role == DimRole::Row && static_cast<int64_t>(i) == op.getAxis())
+      if (role == DimRole::Row && i == op.getAxis())
         return {Reason::CrossesRows, input};
   }
   result[op.getAxis()] = DimRole::Column;

@@ -1,9 +1,14 @@
 // RUN: ditc-opt %s --ditc-legalize-for-sm90a --remark-format=emitRemark --remarks-filter=fusion 2>&1 | FileCheck %s
 // RUN: ditc-opt %s --ditc-plan-attention --remark-format=emitRemark --remarks-filter=fusion 2>&1 | FileCheck %s --check-prefix=ATTENTION
+// RUN: ditc-opt %s --ditc-legalize-for-cuda --remark-format=emitRemark --remarks-filter=fusion 2>&1 | FileCheck %s --check-prefix=EAGER
 
 // Heads of 68 columns fit no tile.
 // CHECK: {{\[}}Missed{{\]}} TargetKernels {{.*}}Deviation=taken_apart{{.*}}Kernel=gemm{{.*}}Reason=head_splits_tile
 // CHECK-NOT: {{\[}}Missed{{\]}}
+
+// Every rounding of the graph is kept, as `--numerics eager` asks: the product's, in front of the norm.
+// EAGER: {{\[}}Missed{{\]}} TargetKernels {{.*}}Deviation=taken_apart{{.*}}Kernel=gemm{{.*}}Reason=keeps_roundings
+// EAGER-NOT: {{\[}}Missed{{\]}}
 func.func @heads(%x: tensor<64x32xbf16>, %w: tensor<136x32xbf16>) -> tensor<64x2x68xbf16> {
   %y = dit.fusion "gemm"(%x, %w) : (tensor<64x32xbf16>, tensor<136x32xbf16>) -> tensor<64x2x68xbf16> {
   ^bb0(%a: tensor<64x32xbf16>, %b: tensor<136x32xbf16>):

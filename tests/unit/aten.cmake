@@ -7,7 +7,8 @@ add_executable(ditc_evaluate_test)
 target_link_libraries(ditc_evaluate_test PRIVATE ditc_evaluate_test_objects)
 gtest_discover_tests(ditc_evaluate_test TEST_PREFIX reference. DISCOVERY_TIMEOUT 60)
 
-add_library(ditc_aten_test_objects OBJECT unit/ImportFixture.cpp unit/aten_ops_test.cpp unit/aten_products_test.cpp)
+add_library(ditc_aten_test_objects OBJECT unit/ImportFixture.cpp unit/aten_ops_test.cpp unit/aten_products_test.cpp
+  unit/import_refusals_test.cpp)
 target_compile_definitions(ditc_aten_test_objects PRIVATE DITC_TEST_MODELS="${CMAKE_CURRENT_SOURCE_DIR}/models")
 target_link_libraries(ditc_aten_test_objects PUBLIC ditc_import GTest::gmock GTest::gtest_main)
 target_precompile_headers(ditc_aten_test_objects REUSE_FROM ditc_pch)

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // of a Problem in the templates
 
-bool is16Bit(Value value) { Type type = tensorType(value).getElementType(); return type.isBF16() || type.isF16(); }
+bool is16Bit(Value value) { return is16BitFloat(elementOf(value)); }
 
 /// Heads of whole groups of eight columns, of which a tile has whole ones.
 bool isHeadSize(int64_t size) { return size >= 16 && size <= 128 && size % 8 == 0; }
@@ -245,7 +245,7 @@ private:
 
   bool isLoadable(unsigned argument) const {
     Type type = tensorType(body.getArgument(argument)).getElementType();
-    return type.isBF16() || type.isF16() || type.isF32();
+    return is16BitFloat(type) || type.isF32();
   }
 
   static std::optional<int64_t> columnOf(const TileExpr &expr) {

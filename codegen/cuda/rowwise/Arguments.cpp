@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/ScalarText.h"
 #include "dialects/Locations.h"
+#include "dialects/dit/Tensors.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -118,7 +119,7 @@ std::string Declarations::function(dit::MapOp map) {
 
 /// An element of a table as an initialiser; 16-bit floats by their bits.
 static std::string initialiser(Attribute value, Type element) {
-  if (element.isBF16() || element.isF16())
+  if (is16BitFloat(element))
     return "{0x" + llvm::utohexstr(cast<FloatAttr>(value).getValue().bitcastToAPInt().getZExtValue(), true) + "}";
   return scalarLiteral(value);
 }

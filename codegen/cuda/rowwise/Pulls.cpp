@@ -26,7 +26,7 @@ std::string Emitter::typeName(Type element, bool isChunk) const {
 
 std::string Emitter::rounded(Type element, const std::string &text) const {
   if (isa<FloatType>(element)) {
-    bool seen = problem.keepRoundings && (element.isBF16() || element.isF16());
+    bool seen = problem.keepRoundings && is16BitFloat(element);
     return seen ? "rounded<" + elementName(element) + ">(" + text + ")" : text;
   }
   bool isNarrow = !element.isInteger(64) && !element.isInteger(1);
@@ -210,7 +210,7 @@ Pulled Emitter::load(Argument &argument, const Index &index) {
 /// Elements of 16 bits that later loops over the same columns may ask for again.
 bool Emitter::holds(const Argument &argument, int64_t width) const {
   const Scope &scope = *scopes.back();
-  bool isSmall = argument.element.isBF16() || argument.element.isF16();
+  bool isSmall = is16BitFloat(argument.element);
   return part->isHeld && isSmall && width > 1 && width == scope.width && scope.kind == Scope::Columns && scope.keeps &&
          chunksPerThread(scope.columns, scope.width, part->group) > 1;
 }

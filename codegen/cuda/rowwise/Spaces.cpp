@@ -289,7 +289,7 @@ bool isOfHeld(const StatisticUse &use) {
     value = op->getOperand(0);
   }
   Type element = tensorType(value).getElementType();
-  return element.isBF16() || element.isF16();
+  return is16BitFloat(element);
 }
 
 } // namespace

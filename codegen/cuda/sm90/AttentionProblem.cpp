@@ -4,6 +4,7 @@
 #include "codegen/cuda/sm90/AttentionProblem.h"
 
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -14,8 +15,6 @@ using namespace mlir;
 namespace ditc {
 
 namespace {
-
-bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 
 /// Warpgroups that compute, and keys in a block.
 struct Block {
@@ -130,7 +129,7 @@ bool AttentionProblem::maskFits() const {
   MemRefType given = type(3);
   if (mask == AttentionMask::Bits) // the grid of the kernel that packs
     return given.getDimSize(0) * given.getDimSize(1) <= 65535 && llvm::divideCeil(queries, 64) <= 65535;
-  bool isFloat = is16Bit(given.getElementType()) || given.getElementType().isF32();
+  bool isFloat = is16BitFloat(given.getElementType()) || given.getElementType().isF32();
   return isFloat && given.getDimSize(3) == keys && (keys == 1 || plan::layoutOf(given).strides[3] == 1);
 }
 
@@ -138,7 +137,7 @@ Verdict AttentionProblem::verdict() const {
   if (queries == 0 || keys == 0 || batch == 0 || heads == 0 || headDim == 0 || valueDim == 0 || !(options.scale > 0))
     return {Reason::NoSlot};
   auto tensors = {0u, 1u, 2u, outIndex()};
-  if (!llvm::all_of(tensors, [&](unsigned i) { return is16Bit(type(i).getElementType()) && type(i).getElementType() == type(0).getElementType(); }))
+  if (!llvm::all_of(tensors, [&](unsigned i) { return is16BitFloat(type(i).getElementType()) && type(i).getElementType() == type(0).getElementType(); }))
     return {Reason::TypeUnsupported};
   if (headDim % 8 != 0 || valueDim % 8 != 0 || std::max(headDim, valueDim) > 256)
     return {Reason::HeadSplitsTile};

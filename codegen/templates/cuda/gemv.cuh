@@ -37,14 +37,12 @@ template <int INPUTS>
 struct Problem {
   const void *input, *weight, *bias;
   void *output;
-  __device__ const void *secondInput() const { return nullptr; }
 };
 template <>
 struct Problem<2> {
   const void *input, *weight, *bias;
   void *output;
   const void *second;
-  __device__ const void *secondInput() const { return second; }
 };
 
 template <int COUNT, int INPUTS = 1>
@@ -98,7 +96,7 @@ __device__ void loadInput(typename L::Compute *shared, const P &problem, int fir
     if (first + k < L::K) {
       auto a = loadColumns<typename L::Input, WIDTH>(problem.input, row, first + k);
       if constexpr (Operand<typename L::Second>::PRESENT) {
-        auto b = loadColumns<Second, WIDTH>(problem.secondInput(), row, first + k);
+        auto b = loadColumns<Second, WIDTH>(problem.second, row, first + k);
 #pragma unroll
         for (int e = 0; e < WIDTH; ++e)
           x[e] = L::prepare(widen(a.at[e]), widen(b.at[e]));

@@ -43,7 +43,7 @@ static Verdict acceptsNorm(dit::NormOp norm, RoleMap &roles) {
   for (auto [i, role] : llvm::enumerate(*input)) {
     if (role == DimRole::Column)
       columns *= shape[i];
-    if (static_cast<int64_t>(i) + norm.getAxes() < static_cast<int64_t>(shape.size()))
+    if (i + norm.getAxes() < shape.size())
       continue;
     if (role == DimRole::Row)
       return {Reason::CrossesRows, norm.getInput()};
