@@ -75,18 +75,40 @@ std::optional<int64_t> splitBy(dit::ViewOp view, int64_t dim) {
   return std::nullopt;
 }
 
-/// True when dimension `dim` of `value` is made of columns of a product.
-bool isColumn(Value value, int64_t dim) {
+/// A dimension of a value.
+using Dim = std::pair<Value, int64_t>;
+
+/// The dimensions that `dim` is made of, where an op only rearranges them, casts or adds a bias.
+SmallVector<Dim> madeOf(Dim dim) {
+  auto [value, position] = dim;
   Operation *def = value.getDefiningOp();
   if (auto permute = dyn_cast_if_present<dit::PermuteOp>(def))
-    return isColumn(permute.getInput(), permute.getPermutation()[dim]);
+    return {{permute.getInput(), permute.getPermutation()[position]}};
   if (auto view = dyn_cast_if_present<dit::ViewOp>(def)) {
-    std::optional<int64_t> from = splitBy(view, dim);
-    return from && isColumn(view.getInput(), *from);
+    std::optional<int64_t> from = splitBy(view, position);
+    return from ? SmallVector<Dim>{{view.getInput(), *from}} : SmallVector<Dim>();
   }
-  if (isa_and_present<dit::SliceOp, dit::MapOp>(def)) // a cast, a bias
-    return llvm::any_of(def->getOperands(), [&](Value operand) { return shapeOf(operand).size() == shapeOf(value).size() && shapeOf(operand)[dim] > 1 && isColumn(operand, dim); });
-  return isa_and_present<dit::MatmulOp>(def) && dim + 1 == static_cast<int64_t>(shapeOf(value).size());
+  SmallVector<Dim> operands;
+  if (isa_and_present<dit::SliceOp, dit::MapOp>(def))
+    for (Value operand : def->getOperands())
+      if (shapeOf(operand).size() == shapeOf(value).size() && shapeOf(operand)[position] > 1)
+        operands.push_back({operand, position});
+  return operands;
+}
+
+/// True when dimension `dim` of `value` is made of columns of a product.
+bool isColumn(Value value, int64_t dim) {
+  SmallVector<Dim> pending{{value, dim}};
+  DenseSet<Dim> seen; // values that are read several times would be followed as often, and again behind them
+  while (!pending.empty()) {
+    Dim next = pending.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    if (next.first.getDefiningOp<dit::MatmulOp>() && next.second + 1 == static_cast<int64_t>(shapeOf(next.first).size()))
+      return true;
+    pending.append(madeOf(next));
+  }
+  return false;
 }
 
 /// Moves the part of a slice that cuts columns in front of the view that it reads.

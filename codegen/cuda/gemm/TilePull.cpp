@@ -10,6 +10,9 @@ using namespace mlir;
 
 namespace ditc {
 
+/// Of one element. A value that is read twice is computed twice, and what it reads four times: no tile holds more.
+static constexpr size_t kMostTerms = 4096;
+
 TileExprRef TilePull::refuse(Reason reason, Value operand) {
   if (verdict)
     verdict = {reason, operand};
@@ -17,6 +20,7 @@ TileExprRef TilePull::refuse(Reason reason, Value operand) {
 }
 
 TileExprRef TilePull::at(Value value, ArrayRef<TileIndex> index) {
+  walked = 0;
   TileExprRef expr = walk(value, index);
   if (!quad || (expr && staysInThreads(*expr, *quad)))
     return expr;
@@ -31,6 +35,8 @@ TileExprRef TilePull::at(Value value, ArrayRef<TileIndex> index) {
 }
 
 TileExprRef TilePull::walk(Value value, ArrayRef<TileIndex> index) {
+  if (++walked > kMostTerms)
+    return refuse(Reason::NoSlot, value);
   if (stored && stored->value == value) {
     if (index.drop_back() != ArrayRef(stored->row))
       return refuse(Reason::CrossesRows, value);
@@ -49,7 +55,8 @@ TileExprRef TilePull::walk(Value value, ArrayRef<TileIndex> index) {
           return refuse(Reason::CrossesRows, value);
         TileExpr product{TileExpr::Kind::Accumulator, op, 0, index.back().plus(TileIndex::of(*begin)), {}};
         if (op.getBias())
-          product.children.push_back(walk(op.getBias(), index.take_back(1)));
+          if (product.children.push_back(walk(op.getBias(), index.take_back(1))); !product.children.back())
+            return nullptr;
         return std::make_shared<TileExpr>(std::move(product));
       })
       .Case([&](dit::ViewOp op) -> TileExprRef {

@@ -57,6 +57,7 @@ public:
 
 private:
   TileExprRef walk(mlir::Value value, mlir::ArrayRef<TileIndex> index);
+  size_t walked = 0; ///< by one call of `at`
   TileExprRef refuse(Reason reason, mlir::Value operand);
   TileExprRef atConcat(dit::ConcatOp op, mlir::ArrayRef<TileIndex> index);
   TileExprRef atMap(dit::MapOp op, mlir::ArrayRef<TileIndex> index);
