@@ -17,7 +17,7 @@ def Dit_Dialect : Dialect {
   let cppNamespace = "::ditc::dit";
   let summary = "Tensor operations of diffusion transformers";
   let description = [{
-    Values are ranked tensors with static shapes (sizes are bound at import, one function per bucket). Element types: f64, f32, f16, bf16, i64, i32,
+    Values are ranked tensors with static shapes (sizes are bound at import, one function per bucket). Element types: f64, f32, f16, bf16, f8E4M3FN, i64, i32,
     i16, i8, ui8, i1. Complex tensors are imported as real tensors with a trailing dimension of 2.
 
     All element-wise work is `dit.map`, whose region is scalar `arith`/`math` code on *compute types*: f64 for f64, f32 for every other float type, i64
@@ -30,7 +30,7 @@ def Dit_Dialect : Dialect {
 
 class Dit_Op<string mnemonic, list<Trait> traits = []> : Op<Dit_Dialect, mnemonic, traits>;
 
-def Dit_Tensor : StaticShapeTensorOf<[F64, F32, F16, BF16, I64, I32, I16, I8, UI8, I1]>;
+def Dit_Tensor : StaticShapeTensorOf<[F64, F32, F16, BF16, F8E4M3FN, I64, I32, I16, I8, UI8, I1]>;
 def Dit_FloatTensor : StaticShapeTensorOf<[F64, F32, F16, BF16]>;
 def Dit_IntTensor : StaticShapeTensorOf<[I64, I32, I16, I8, UI8]>;
 def Dit_ScalarType : AnyTypeOf<[F64, F32, I64, I1]>;
