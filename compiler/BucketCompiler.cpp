@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/BucketCompiler.h"
 
+#include "compiler/QuantizeOptions.h"
 #include "compiler/import/Importer.h"
 #include "runtime/Error.h"
 
@@ -19,6 +20,7 @@ OwningOpRef<ModuleOp> BucketCompiler::compile(const Model &model, const Bucket &
   if (inputs.models.size() == 1 && !state.options.stopAfter)
     proofs.push_back(decidePadding(*module, model.program, model.archive, importOptions, inputs.paddingClaims));
   markInvariantInputs(*module);
+  checkQuantizePatterns(*module, state.options);
   state.progress.step("compile bucket " + bucket.name);
   if (failed(runPipeline(*module, state.options, dumpFolder(bucket), observe)))
     failInternal("{}the compiler failed on bucket '{}'", diagnostics.text(), bucket.name);

@@ -9,6 +9,7 @@
 #include "compiler/KernelEmission.h"
 #include "compiler/ManifestPorts.h"
 #include "compiler/PlanWriter.h"
+#include "compiler/QuantizeOptions.h"
 #include "compiler/TuningBundle.h"
 #include "compiler/Version.h"
 #include "compiler/report/FailIf.h"
@@ -160,6 +161,7 @@ void writePackage(CompileState &state, CorePackage &core, const WeightSource &we
 } // namespace
 
 CompileResult compile(const CompileOptions &options, Progress &progress) {
+  checkQuantizeOptions(options);
   CompileState state(options, progress);
   CompileInputs inputs = readInputs(state);
   if (options.stopAfter) {

@@ -10,8 +10,9 @@ std::string CompileOptions::digest() const {
   std::string models;
   for (const ModelPath &model : this->models)
     models += model.bucket + ";";
-  return fmt::format("models={} buckets={} targets={} cpu={} numerics={} invariant={} padding={} tuning={} {}", models, fmt::join(buckets, ";"), fmt::join(targets, ","), hostCpu,
-                     static_cast<int>(numerics), fmt::join(invariant, ","), fmt::join(padding, ","), useTuning, tuningGpu);
+  return fmt::format("models={} buckets={} targets={} cpu={} numerics={} quantize={} skip={} only={} invariant={} padding={} tuning={} {}", models, fmt::join(buckets, ";"),
+                     fmt::join(targets, ","), hostCpu, static_cast<int>(numerics), static_cast<int>(quantize), fmt::join(quantizeSkip, ";"), fmt::join(quantizeOnly, ";"),
+                     fmt::join(invariant, ","), fmt::join(padding, ","), useTuning, tuningGpu);
 }
 
 std::optional<Phase> parsePhase(const std::string &name) {

@@ -16,6 +16,12 @@ enum class Numerics {
   Eager, ///< every rounding of the source graph
 };
 
+/// What matrix products with weights multiply.
+enum class Quantize {
+  None, ///< numbers of the graph's type
+  Fp8,  ///< e4m3, with a scale for each row and each column (docs/quantization.md)
+};
+
 /// Where the package takes weights from.
 enum class WeightsMode {
   Embed,     ///< bytes are copied into the package
@@ -41,6 +47,9 @@ struct CompileOptions {
   std::vector<std::string> targets = {"host"};
   std::string hostCpu;                     ///< LLVM's CPU name; empty: x86-64-v3, or generic elsewhere
   Numerics numerics = Numerics::Fast;
+  Quantize quantize = Quantize::None;
+  std::vector<std::string> quantizeSkip;   ///< patterns of modules whose products stay as they are
+  std::vector<std::string> quantizeOnly;   ///< patterns of modules whose products are quantised whatever it saves, and no others
   WeightsMode weightsMode = WeightsMode::Embed;
   std::string output;                      ///< .dita to write
   std::optional<Phase> stopAfter;          ///< print the IR there instead of writing a package

@@ -34,6 +34,8 @@ static void buildSpecialise(OpPassManager &pm, const CompileOptions &, const std
   // From here on: tables of positions, RoPE and known masks are constants.
 }
 
+static SmallVector<std::string> listOf(const std::vector<std::string> &patterns) { return SmallVector<std::string>(patterns.begin(), patterns.end()); }
+
 /// One op = one launch, a library call, or a free view.
 static void buildFuse(OpPassManager &pm, const CompileOptions &options, const std::string &) {
   simplify(pm);
@@ -48,6 +50,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   simplify(pm); // queries and keys cut the same tables
+  if (options.quantize == Quantize::Fp8) // before maps fuse: scales join what is in front of products and behind them
+    pm.addNestedPass<func::FuncOp>(createQuantizeProducts({.skip = listOf(options.quantizeSkip), .only = listOf(options.quantizeOnly)}));
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // chains: one pass over memory
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   auto catalogue = std::make_shared<const Catalogue>(hopperCatalogue());
@@ -122,6 +126,7 @@ static void registerForListing() {
   registerMarkInvariant();
   registerOrderLaunches();
   registerPlanMemory();
+  registerQuantizeProducts();
   registerRecogniseAttention();
   registerRecogniseNorms();
   registerSimplifyAttention();

@@ -35,9 +35,9 @@ dimension; several static exports are one bucket each, named NAME=MODEL.pt2 or a
 
 /// The command line before it is checked.
 struct CompileArguments {
-  std::vector<std::string> models, buckets, weights, pins, failIf, invariant, padding, targets = {"host"};
+  std::vector<std::string> models, buckets, weights, pins, failIf, invariant, padding, quantizeSkip, quantizeOnly, targets = {"host"};
   std::vector<std::string> tuning;
-  std::string output, numerics = "fast", weightsIn = "package", stopAfter, dump, hostCpu, tuningGpu, tuningBundle;
+  std::string output, numerics = "fast", quantize = "none", weightsIn = "package", stopAfter, dump, hostCpu, tuningGpu, tuningBundle;
   unsigned tuningCandidates = 16;
   bool noTuning = false, tuningMissingOnly = false;
   bool noCache = false, json = false, verbose = false, quiet = false;
@@ -99,6 +99,9 @@ CompileOptions toOptions(const CompileArguments &arguments) {
       options.targets.push_back(target);
   options.hostCpu = arguments.hostCpu;
   options.numerics = arguments.numerics == "eager" ? Numerics::Eager : Numerics::Fast;
+  options.quantize = arguments.quantize == "fp8" ? Quantize::Fp8 : Quantize::None;
+  options.quantizeSkip = arguments.quantizeSkip;
+  options.quantizeOnly = arguments.quantizeOnly;
   options.weightsMode = arguments.weightsIn == "package" ? WeightsMode::Embed : arguments.weightsIn == "reference" ? WeightsMode::Reference : WeightsMode::None;
   options.dumpDirectory = arguments.dump;
   options.useCache = !arguments.noCache;
@@ -175,6 +178,10 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--host-cpu", arguments->hostCpu, "processor of the host target, LLVM's name or 'native' (default: x86-64-v3 on x86-64)");
   command->add_option("--numerics", arguments->numerics, "fast: fp32 inside kernels; eager: every rounding of the source graph")
       ->check(CLI::IsMember({"fast", "eager"}))->capture_default_str();
+  command->add_option("--quantize", arguments->quantize, "fp8: products with weights multiply e4m3 numbers scaled by rows, for host and sm_90a (docs/quantization.md)")
+      ->check(CLI::IsMember({"none", "fp8"}))->capture_default_str();
+  command->add_option("--quantize-skip", arguments->quantizeSkip, "modules whose products stay in the graph's type, by a pattern of their paths: '*.proj_out' (repeatable)");
+  command->add_option("--quantize-only", arguments->quantizeOnly, "the only modules whose products are quantised, and those whatever it saves, by a pattern of their paths (repeatable)");
   command->add_option("--stop-after", arguments->stopAfter, "print the IR at a contract instead of writing a package")
       ->check(CLI::IsMember({"imported", "specialised", "fused", "planned"}));
   command->add_option("--dump", arguments->dump, "folder for the IR after every pass and for each kernel");
