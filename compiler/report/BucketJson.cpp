@@ -238,7 +238,7 @@ private:
 json notFusedJson(const std::vector<FusionRemark> &remarks, const GraphRecord &graph, const Folded &folded) {
   RemarkFolder folder(graph, folded);
   for (const FusionRemark &remark : remarks)
-    if (!remark.passed && !remark.fact("Reason").empty())
+    if (!remark.fact("Reader").empty() && !remark.fact("Reason").empty())
       folder.addMissed(remark);
   return folder.take();
 }

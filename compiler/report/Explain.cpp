@@ -3,6 +3,7 @@
 
 #include "compiler/report/Find.h"
 #include "compiler/report/Names.h"
+#include "compiler/report/Quantized.h"
 #include "compiler/report/Text.h"
 #include "runtime/Error.h"
 
@@ -92,6 +93,7 @@ private:
     text += fmt::format("  {}, {:.3g} FLOP per byte: bound by {}, at least {} on {}\n", flopsText(kernel["flops"]), kernel["intensity"].get<double>(),
                         kernel["bound_by"] == "memory" ? "memory" : kernel["bound_by"] == "matrix" ? "the matrix units" : "scalar arithmetic", timeText(kernel["roofline_us"]),
                         report["gpu"]["name"].get<std::string>());
+    describeQuantization(ops);
     describeDeviations(ops.front());
     describeMissed(ops);
     text += "\n";
@@ -140,6 +142,15 @@ private:
       text += fmt::format("    and {} more\n", lines.size() - kListedOps);
     if (views > 0)
       text += fmt::format("    and {} views\n", views);
+  }
+
+  /// Of the products that were asked for; of several with one answer once.
+  void describeQuantization(const std::vector<Match> &ops) {
+    std::set<std::string> told;
+    for (const Match &match : ops)
+      if (match.op == "matmul")
+        if (std::string answer = quantizationOf(bucket, match.node); !answer.empty() && told.insert(answer).second)
+          text += "  " + answer + "\n";
   }
 
   /// What targets do instead of this launch.

@@ -3,6 +3,7 @@
 
 #include "compiler/report/BucketJson.h"
 #include "compiler/report/Gpu.h"
+#include "compiler/report/Quantized.h"
 #include "dialects/plan/Plan.h"
 
 #include <algorithm>
@@ -70,10 +71,13 @@ void Report::observe(Contract contract, ModuleOp module) {
 void Report::addBucket(const std::string &name) {
   assignHomes(graph);
   folded = foldBlocks(graph);
-  json notFused = notFusedJson(remarks.take(), graph, folded), totals = totalsJson(graph, unfused);
+  std::vector<FusionRemark> told = remarks.take();
+  json notFused = notFusedJson(told, graph, folded), quantization = quantizationJson(told, graph), totals = totalsJson(graph, unfused);
   totals["reasons"] = reasonCounts(notFused);
   buckets.push_back({{"name", name}, {"totals", totals}, {"blocks", blocksJson(graph, folded)}, {"kernels", kernelsJson(graph, folded)}, {"free", freeJson(graph)},
                      {"not_fused", notFused}, {"targets", json::object()}});
+  if (!quantization.is_null())
+    buckets.back()["quantization"] = std::move(quantization);
 }
 
 void Report::addPlan(const std::string &target, ModuleOp planned, const Plan &plan) {

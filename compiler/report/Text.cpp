@@ -2,6 +2,7 @@
 #include "compiler/report/Text.h"
 
 #include "compiler/report/Names.h"
+#include "compiler/report/Quantized.h"
 #include "runtime/Error.h"
 
 #include <algorithm>
@@ -278,7 +279,7 @@ std::string reportText(const json &report, const json &bucket, const std::string
     known += (known.empty() ? "" : ", ") + list;
   }
   if (block.empty())
-    return totalsText(report, bucket) + blocks + othersText(bucket) + reasonsText(bucket) + deviationsText(bucket) + memoryText(bucket["totals"], bucket["memory"]) + tuningText(report);
+    return totalsText(report, bucket) + blocks + othersText(bucket) + quantizationText(bucket) + reasonsText(bucket) + deviationsText(bucket) + memoryText(bucket["totals"], bucket["memory"]) + tuningText(report);
   if (blocks.empty())
     fail("bucket '{}' has no block '{}'; it has {}", bucket["name"].get<std::string>(), block, known.empty() ? "none" : known);
   return blocks;

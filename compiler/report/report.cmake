@@ -2,7 +2,7 @@
 # custom command turns into a header.
 set(DITC_REPORT_SOURCES
   BucketJson.cpp Diff.cpp Explain.cpp FailIf.cpp Find.cpp Fold.cpp Gpu.cpp Graph.cpp Html.cpp Memory.cpp Names.cpp
-  RemarkCollector.cpp Report.cpp Text.cpp)
+  Quantized.cpp RemarkCollector.cpp Report.cpp Text.cpp)
 list(TRANSFORM DITC_REPORT_SOURCES PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
 
 set(DITC_REPORT_TEMPLATE ${CMAKE_BINARY_DIR}/compiler/report/ReportTemplate.h)
