@@ -60,6 +60,13 @@ def SinkConcats : Pass<"ditc-sink-concats", "::mlir::func::FuncOp"> {
   let summary = "work on joined text and image tokens moves onto the parts, up to the attention";
 }
 
+def QuantizeProducts : Pass<"ditc-quantize-products", "::mlir::func::FuncOp"> {
+  let summary = "products with weights multiply fp8 numbers, scaled by rows of both sides";
+  let options = [ListOption<"skip", "skip", "std::string", "modules whose products stay as they are, by patterns of their paths">,
+                 ListOption<"only", "only", "std::string", "modules whose products are quantised, whatever it saves, and no others">];
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def GroupKernels : Pass<"ditc-group-kernels", "::mlir::func::FuncOp"> {
   let summary = "decides which operations one launch computes, as the catalogue's templates allow";
   let constructor = "nullptr"; // takes the catalogue: passes/GroupKernels.h

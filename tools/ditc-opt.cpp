@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
   ditc::registerMarkInvariant();
   ditc::registerOrderLaunches();
   ditc::registerPlanMemory();
+  ditc::registerQuantizeProducts();
   ditc::registerRecogniseAttention();
   ditc::registerRecogniseNorms();
   ditc::registerSimplifyAttention();

@@ -149,6 +149,23 @@ bool isWorthHolding(double savedMicroseconds, int64_t bytes) {
   return savedMicroseconds * 1e6 >= kMicrosecondsPerMegabyte * static_cast<double>(bytes);
 }
 
+/// The same product of fp8 numbers.
+static Work quantizedWorkOf(dit::MatmulOp product) {
+  Work work = workOf(product);
+  work.bytesRead -= (dit::tensorBytes(tensorType(product.getLhs())) + dit::tensorBytes(tensorType(product.getRhs()))) / 2;
+  work.matrixFlops /= 2; // at the rate of 16-bit numbers
+  return work;
+}
+
+double quantizingSaves(llvm::ArrayRef<dit::MatmulOp> products, const GpuPeaks &gpu) {
+  double saved = 0;
+  for (dit::MatmulOp product : products)
+    saved += rooflineSeconds(workOf(product), gpu) - rooflineSeconds(quantizedWorkOf(product), gpu);
+  dit::MatmulOp first = products.front();
+  double inputBytes = dit::tensorBytes(tensorType(first.getLhs()));
+  return saved - 1.5 * inputBytes / gpu.bandwidth - kLaunchSeconds; // read whole, written as half as many bytes
+}
+
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu) {
   constexpr std::array<std::string_view, 3> names{"memory", "matrix", "scalar"};
   auto times = floors(work, gpu);

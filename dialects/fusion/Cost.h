@@ -59,6 +59,11 @@ bool recomputePays(const Work &reader, const Work &producer, double repeats, uns
 /// they fill half of it (600 x 2304: 1.3 us); all of 28 blocks, copied into one weight, would save 0.5 us for each.
 bool isWorthHolding(double savedMicroseconds, int64_t bytes);
 
+/// Seconds that products of one 16-bit input win as products of fp8 numbers: they run at twice the rate and read half the
+/// bytes, but the input is read and written once more by a launch of its own. That a kernel which makes the input often quantises
+/// it on the way is not counted: what is left then are products that are hardly faster. Below 0 when they lose.
+double quantizingSaves(llvm::ArrayRef<dit::MatmulOp> products, const GpuPeaks &gpu);
+
 /// "memory", "matrix" or "scalar": which floor that is.
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu);
 

@@ -25,7 +25,7 @@ public:
 
   /// The output goes where the next product reads it: any strides, with a cast or a gate on the way.
   Verdict acceptsReader(const Cluster &cluster, Operation *op) const override {
-    if (isa<dit::NormOp, dit::ReduceOp>(op))
+    if (isa<dit::NormOp, dit::ReduceOp>(op) || feedsOnlyReductions(op))
       return {Reason::RowStatistics, op->getOperand(0)};
     if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
       return {Reason::NeedsWholeInput, op->getOperand(0)};

@@ -60,10 +60,15 @@ bool isEpilogueType(Operation *op) {
   return llvm::all_of(op->getResultTypes(), [](Type type) { return isa<FloatType>(cast<RankedTensorType>(type).getElementType()); });
 }
 
+bool feedsOnlyReductions(Operation *op) {
+  return isa<dit::MapOp>(op) && !op->use_empty() && llvm::all_of(op->getUsers(), llvm::IsaPred<dit::ReduceOp>) &&
+         llvm::none_of(op->getOperands(), [](Value operand) { return operand.hasOneUse(); });
+}
+
 Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op, size_t maxOperands) {
   if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
     return {Reason::NeedsWholeInput, op->getOperand(0)};
-  if (isa<dit::ReduceOp, dit::ScanOp>(op))
+  if (isa<dit::ReduceOp, dit::ScanOp>(op) || feedsOnlyReductions(op))
     return {Reason::RowStatistics, op->getOperand(0)};
   if (!dit::isViewOp(op) && !isa<dit::MapOp, dit::NormOp, dit::ConcatOp>(op))
     return {Reason::NoSlot, op->getOperand(0)};

@@ -32,6 +32,10 @@ bool isEpilogueType(mlir::Operation *op);
 /// Rows of a product: everything but its last dimension.
 int64_t productRows(dit::MatmulOp op);
 
+/// A map whose readers all reduce rows (the magnitudes of a row that is quantised), of a value that others read too. It belongs
+/// to the kernel of the reductions: a kernel that could not reduce would store it beside the value.
+bool feedsOnlyReductions(mlir::Operation *op);
+
 /// May `op` join the epilogue of the products of `cluster`, which may read `maxOperands` tensors?
 Verdict acceptsInEpilogue(const Cluster &cluster, mlir::Operation *op, size_t maxOperands);
 
