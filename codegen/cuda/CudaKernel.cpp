@@ -30,6 +30,8 @@ std::string cudaTypeName(Type type) {
     return "ditc::BF16";
   if (type.isF16())
     return "ditc::F16";
+  if (isa<Float8E4M3FNType>(type))
+    return "ditc::E4M3";
   if (type.isF32())
     return "float";
   if (type.isF64())

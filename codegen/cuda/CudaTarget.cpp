@@ -12,6 +12,7 @@
 #include "codegen/cuda/sm90/Hopper.h"
 #include "codegen/cuda/tuning/TunedTiles.h"
 #include "dialects/Locations.h"
+#include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -87,6 +88,14 @@ bool isNoSlowerThanLibrary(dit::FusionOp products) {
   return gemmMicroseconds(sizes, {}) <= kLibraryMicroseconds + kLibraryRooflines * 1e6 * rooflineSeconds(workOf(products), *findGpu("H200"));
 }
 
+/// What a product multiplies in fp8, which Hopper's template alone does; null when none does.
+Value fp8Operand(dit::FusionOp fusion) {
+  for (dit::MatmulOp op : fusion.getBodyBlock().getOps<dit::MatmulOp>())
+    if (isa<Float8E4M3FNType>(elementOf(op.getLhs())))
+      return op.getLhs();
+  return {};
+}
+
 /// What may be one launch today.
 class CudaTargetKernels : public TargetKernels {
 public:
@@ -99,6 +108,9 @@ public:
       bool productsAlone = llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>);
       return keepRoundings && !productsAlone ? Verdict{Reason::KeepsRoundings} : acceptsGemv(fusion);
     }
+    if (fusion.getFamily() == "gemm" && !arch.hasWgmma())
+      if (Value narrow = fp8Operand(fusion))
+        return {Reason::TypeUnsupported, narrow};
     if (fusion.getFamily() == "gemm")
       return keepRoundings ? Verdict{Reason::KeepsRoundings} : acceptsGemm(fusion, residualBy());
     return {Reason::NoSlot, fusion.getNumOperands() > 0 ? fusion.getOperand(0) : Value()};

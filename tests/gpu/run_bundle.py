@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run_bundle.py BUNDLE OUT [check|small|bench|fused]...: correctness and speed of a bundle's kernels on this machine's GPU.
+"""run_bundle.py BUNDLE OUT [check|small|bench|fp8|fused]...: correctness and speed of a bundle's kernels on this machine's GPU.
 `fused=dit,joint` takes only the cases with one of these words in their names.
 
 Prints a table and writes OUT/gemm.json with the GPU, versions, and every figure; peers run in the same process.
@@ -16,7 +16,7 @@ from ditc_gpu.environment import environment  # noqa: E402
 def main():
     bundle, out = os.path.abspath(sys.argv[1]), sys.argv[2]
     parts = sys.argv[3:] or ["check", "small", "bench", "fused"]
-    lists = {"check": gemm_cases.checks, "bench": gemm_cases.benches,
+    lists = {"check": gemm_cases.checks, "bench": gemm_cases.benches, "fp8": lambda: gemm_cases.FP8_SHAPES,
              "small": lambda: list(gemm_fused.small_cases().items()), "fused": lambda: list(gemm_fused.cases().items())}
     results = {}
     kept = {"environment": environment(bundle)}

@@ -49,6 +49,16 @@ GemmValue GemmBody::linear(const GemmValue &x, int64_t columns, bool bias) {
   return add(shape, "dit.matmul " + x.name + ", " + operands[1].name + (bias ? " bias " + operands[2].name : "") + " transpose_rhs", operands);
 }
 
+GemmValue GemmBody::scaledLinear(const GemmValue &x, int64_t columns) {
+  GemmValue weight = input({columns, x.shape.back()}, {}, x.element), sums{"%v" + std::to_string(values++) + "_", x.shape, "f32"};
+  sums.shape.back() = columns;
+  std::vector<int64_t> ofRows = x.shape, ofColumns(x.shape.size(), 1);
+  ofRows.back() = 1, ofColumns.back() = columns;
+  lines += "  " + sums.name + " = dit.matmul " + x.name + ", " + weight.name + " transpose_rhs : (" + x.type() + ", " + weight.type() + ") -> " + sums.type() + "\n";
+  return map({sums, input(ofRows, {}, "f32"), input(ofColumns, {}, "f32"), input(ofColumns)},
+             "%p = arith.mulf %a, %b : f32\n    %q = arith.mulf %p, %c : f32\n    %z = arith.addf %q, %d : f32");
+}
+
 GemmValue GemmBody::cast(const GemmValue &x, const std::string &type) {
   GemmValue result{"%v" + std::to_string(values++) + "_", x.shape, type};
   lines += "  " + result.name + " = dit.map(" + x.name + ") : (" + x.type() + ") -> " + result.type() + " {\n  ^bb0(%a: f32):\n    dit.yield %a : f32\n  }\n";
@@ -163,6 +173,23 @@ CudaCase GemmBody::build() const {
 CudaCase plainGemm(const std::string &element, int64_t batches, int64_t rows, int64_t columns, int64_t k, bool bias) {
   GemmBody body(element);
   body.output(body.linear(body.input({batches, rows, k}), columns, bias));
+  return body.build();
+}
+
+CudaCase fp8Gelu(const std::string &element, int64_t rows, int64_t columns, int64_t k) {
+  GemmBody body(element);
+  body.output(body.gelu(body.scaledLinear(body.input({2, rows, k}, {}, "f8E4M3FN"), columns)));
+  return body.build();
+}
+
+CudaCase fp8Heads(const std::string &element, int64_t rows, int64_t heads, int64_t head) {
+  GemmBody body(element);
+  GemmValue cosine = body.input({1, rows, 1, head}, {}, "f32"), sine = body.input({1, rows, 1, head}, {}, "f32");
+  GemmValue whole = body.scaledLinear(body.input({1, rows, 256}, {}, "f8E4M3FN"), 3 * heads * head);
+  for (int part = 0; part < 3; ++part) {
+    GemmValue split = body.view(body.slice(whole, 2, part * heads * head, (part + 1) * heads * head), {1, rows, heads, head});
+    body.output(part < 2 ? body.rotary(body.norm(split, "rms", true), cosine, sine, true) : split);
+  }
   return body.build();
 }
 

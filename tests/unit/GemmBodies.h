@@ -23,6 +23,8 @@ public:
   GemmValue input(std::vector<int64_t> shape, std::vector<int64_t> strides = {}, const std::string &type = "");
   /// A linear layer: weight and bias are inputs.
   GemmValue linear(const GemmValue &x, int64_t columns, bool bias = true);
+  /// The same of fp8 numbers, with a scale for each row of either side.
+  GemmValue scaledLinear(const GemmValue &x, int64_t columns);
   /// `code` uses %a, %b, ... for the inputs and yields %z.
   GemmValue map(const std::vector<GemmValue> &inputs, const std::string &code);
   GemmValue cast(const GemmValue &x, const std::string &type);
@@ -56,6 +58,10 @@ private:
 
 /// One linear layer of [batches, rows, k].
 CudaCase plainGemm(const std::string &element, int64_t batches, int64_t rows, int64_t columns, int64_t k, bool bias);
+/// GELU behind a linear layer of fp8 numbers; `element` is the result's.
+CudaCase fp8Gelu(const std::string &element, int64_t rows, int64_t columns, int64_t k);
+/// Queries, keys and values of one layer of fp8 numbers, normed and turned.
+CudaCase fp8Heads(const std::string &element, int64_t rows, int64_t heads, int64_t head);
 CudaCase biasGelu(const std::string &element, int64_t rows, int64_t columns, int64_t k);
 /// residual + gate · (x Wᵀ + bias), the gate per batch or per token.
 CudaCase gateResidual(const std::string &element, int64_t rows, int64_t columns, int64_t k, bool perToken);

@@ -93,6 +93,37 @@ TEST(CudaGemmHopper, OutputsAndTheirHeadsAreKnownToTheCompiler) {
   EXPECT_EQ(outputsOf(body.build()), "OUTPUTS = 2, HEAD = -1");
 }
 
+TEST(CudaGemmHopper, Fp8IsMultipliedAsItIs) {
+  std::string whyNot;
+  if (!Nvrtc::available(&whyNot))
+    GTEST_SKIP() << whyNot;
+  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
+    GemmKernel gemm;
+    if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
+      return mlir::failure();
+    return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
+  };
+  for (const CudaCase &c : {fp8Gelu("bf16", 2048, 12288, 3072), fp8Gelu("f16", 77, 640, 2064), fp8Heads("bf16", 4096, 24, 128), fp8Heads("bf16", 512, 16, 72)}) {
+    CudaFamilies families(emit, "sm_90a");
+    ASSERT_TRUE(families.emit(c)) << families.messages;
+    EXPECT_NE(families.unit.text.find("using Operand = E4M3;"), std::string::npos) << families.unit.text;
+    CudaBinary binary = Nvrtc::get().compile({"fp8", families.unit.text, templatesIncludedBy(families.unit.text), "sm_90a", {"--ptxas-options=-v"}});
+    EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
+    EXPECT_EQ(binary.reported("bytes spill stores"), 0) << binary.log << families.unit.text;
+  }
+}
+
+TEST(CudaGemmHopper, Fp8IsCopiedInPiecesOf16Bytes) {
+  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
+    GemmKernel gemm;
+    return failed(gemm.read(kernel, ResidualBy::CopyEngine)) ? mlir::FailureOr<CudaUnit>(mlir::failure()) : emitHopperGemm(kernel, gemm, {});
+  };
+  EXPECT_TRUE(CudaFamilies(emit, "sm_90a").emit(fp8Gelu("bf16", 64, 192, 1040)));
+  CudaFamilies odd(emit, "sm_90a");
+  EXPECT_FALSE(odd.emit(fp8Gelu("bf16", 64, 192, 1032))); // 64.5 pieces
+  EXPECT_NE(odd.messages.find("is no gemm kernel"), std::string::npos) << odd.messages;
+}
+
 TEST(CudaGemmHopper, HeadsOf72DoNotSpill) {
   std::string whyNot;
   if (!Nvrtc::available(&whyNot))

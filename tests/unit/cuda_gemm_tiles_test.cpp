@@ -33,6 +33,12 @@ TEST(GemmTiles, FewTilesSplitK) {
   EXPECT_FALSE(tiles.pingpong);
 }
 
+TEST(GemmTiles, StepsOfFp8HaveTwiceTheValues) {
+  GemmSize narrow{1, 4096, 12288, 3072, 1}, wide{1, 4096, 12288, 1536};
+  EXPECT_DOUBLE_EQ(gemmMicroseconds(narrow, {}), gemmMicroseconds(wide, {}));
+  EXPECT_EQ(best(narrow).n, best(wide).n);
+}
+
 TEST(GemmTiles, PartsOfKFollowTheTiles) {
   EXPECT_EQ(best({1, 77, 1152, 4096}).split, 4);   // 18 tiles
   EXPECT_EQ(best({1, 512, 1536, 4096}).split, 2);  // 48 of 128 x 128 would be more clusters of three than run at once

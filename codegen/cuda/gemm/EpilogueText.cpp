@@ -264,14 +264,15 @@ private:
   }
 
   //===-- Norms of what is computed ---------------------------------------------------------------===//
-  // A rotation across threads in front of a norm: its results take the accumulators' place, so that threads exchange once
-  // for the statistics and the result.
+  // A rotation across threads in front of a norm, or the scales of fp8 sums: the results take the accumulators' place, so that
+  // threads exchange, and operands are loaded, once for the statistics and the result.
 
-  /// Takes a norm whose input has exchanges, and through which the result reads all accumulators.
+  /// Takes a norm whose input has exchanges or scales, and through which the result reads all accumulators.
   bool storesInputOf(const TileExprRef &norm, const TileOutput &output, Value value) {
     TilePull before = pull(output);
     auto hasExchange = [&](int64_t i) { return exchanges(*before.at(inputOf(*norm), placeInRow(*norm, i, 0))); };
-    if (llvm::none_of(llvm::seq(program.head / 8), hasExchange))
+    bool isScaled = program.operands != program.results;
+    if (!isScaled && llvm::none_of(llvm::seq(program.head / 8), hasExchange))
       return false;
     storedNorm = norm;
     TilePull from = pull(output);

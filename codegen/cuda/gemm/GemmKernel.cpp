@@ -25,7 +25,7 @@ ProblemArguments::ProblemArguments(const TileProgram &program, const TileProblem
     split.rows *= size;
 }
 
-GemmSize ProblemArguments::size() const { return {split.batches, split.rows, problem.columns, problem.k[0] + (problem.k.size() > 1 ? problem.k[1] : 0)}; }
+GemmSize ProblemArguments::size() const { return {split.batches, split.rows, problem.columns, problem.k[0] + (problem.k.size() > 1 ? problem.k[1] : 0), dit::elementBytes(program.operands)}; }
 
 static std::pair<SmallVector<int64_t>, SmallVector<int64_t>> dimensions(MemRefType type, ArrayRef<unsigned> dims) {
   plan::Layout layout = plan::layoutOf(type);

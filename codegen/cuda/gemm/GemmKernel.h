@@ -12,6 +12,7 @@ namespace ditc {
 /// Sizes of one product; rows are those of a batch.
 struct GemmSize {
   int64_t batches = 1, rows = 0, columns = 0, k = 0;
+  int64_t operandBytes = 2; ///< of a value of either side
 };
 
 /// Multiplications and additions of all products.
@@ -85,7 +86,9 @@ struct GemmKernel {
   mlir::LogicalResult read(plan::KernelOp kernel, ResidualBy residual);
 
   const EpilogueText &epilogue() const { return epilogues.front(); }
-  mlir::Type elementType() const { return problems.front().types[program.problems.front().a.front()].getElementType(); }
+  /// Of the operands: f8E4M3FN, else also what results are stored in.
+  mlir::Type operandType() const { return program.operands; }
+  mlir::Type resultType() const { return program.results; }
   /// The columns are a multiple of those that the epilogue sees together: `chunk` when any number will do.
   bool isEven(int chunk) const { return problems.front().columns() % (epilogue().columns ? epilogue().columns : chunk) == 0; }
   /// Columns where outputs begin, which no store crosses.

@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__({}, 2)
   gemm_mma::run<Config>(params, epilogues);
 }}
 )",
-                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages,
+                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages,
                      tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), chunk, flag(gemm.isEven(chunk)), flag(gemm.program.gated), gemm.epilogue().functions,
                      gemm.epilogue().type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }

@@ -17,7 +17,11 @@ namespace {
 
 constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // of a Problem in the templates
 
-bool is16Bit(Value value) { return is16BitFloat(elementOf(value)); }
+/// Types that tensor cores multiply as they are; sums of e4m3 are scaled by what follows, so they stay f32.
+bool isMultiplied(dit::MatmulOp product) {
+  Type type = elementOf(product.getLhs());
+  return elementOf(product.getRhs()) == type && (is16BitFloat(type) || (isa<Float8E4M3FNType>(type) && elementOf(product.getResult()).isF32()));
+}
 
 /// Heads of whole groups of eight columns, of which a tile has whole ones.
 bool isHeadSize(int64_t size) { return size >= 16 && size <= 128 && size % 8 == 0; }
@@ -64,8 +68,10 @@ private:
     int64_t columns = tensorType(product.getResult()).getShape().back();
     TileProblem problem;
     problem.rowShape.assign(tensorType(product.getLhs()).getShape().drop_back().begin(), tensorType(product.getLhs()).getShape().drop_back().end());
-    if (!is16Bit(product.getLhs()) || tensorType(product.getRhs()).getElementType() != tensorType(product.getLhs()).getElementType())
+    if (!isMultiplied(product) || (program.operands && program.operands != elementOf(product.getLhs())))
       return {Reason::TypeUnsupported, product.getLhs()};
+    program.operands = elementOf(product.getLhs());
+    int64_t group = 16 / dit::elementBytes(program.operands); // values of k that are copied at once
     if (!product.getTransposeRhs() || !argumentOf(product.getRhs()) || tensorType(product.getRhs()).getRank() != 2 || columns % 8 != 0)
       return {Reason::NoSlot, product.getRhs()};
     TileWeight weight{product, argumentOf(product.getRhs()).getArgNumber(), 0, columns};
@@ -85,7 +91,7 @@ private:
         return {Reason::NoSlot, concat.getResult()};
     }
     for (Value range : ranges) {
-      if (!argumentOf(range) || tensorType(range).getShape().back() % 8 != 0 || tensorType(range).getShape().back() == 0)
+      if (!argumentOf(range) || tensorType(range).getShape().back() % group != 0 || tensorType(range).getShape().back() == 0)
         return {Reason::NoSlot, range};
       problem.a.push_back(argumentOf(range).getArgNumber());
       problem.k.push_back(tensorType(range).getShape().back());
@@ -102,9 +108,11 @@ private:
     return program.head == 0 && endsInHalves && half % 8 == 0 && llvm::hasSingleElement(own) && (*own.begin()).columns == half;
   }
 
-  /// Results are stored in the 16-bit type of all operands: bf16 products made f16 are another kernel's.
-  bool isOfOperandsType(Value value) const {
-    return is16Bit(value) && llvm::all_of(body.getOps<dit::MatmulOp>(), [&](dit::MatmulOp product) { return tensorType(product.getLhs()).getElementType() == tensorType(value).getElementType(); });
+  /// Results have one 16-bit type, the operands' where those are of 16 bits: bf16 products made f16 are another kernel's.
+  bool isOneType(Value value) {
+    Type type = elementOf(value), wanted = program.results ? program.results : is16BitFloat(program.operands) ? program.operands : type;
+    program.results = wanted;
+    return is16BitFloat(type) && type == wanted;
   }
 
   bool isOf(const TileOutput &output, const TileProblem &problem) const {
@@ -123,7 +131,7 @@ private:
     RoleMap roles(cluster);
     for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
       const DimRoles *found = value.getDefiningOp() ? roles.find(value) : nullptr;
-      if (!found || !isOfOperandsType(value))
+      if (!found || !isOneType(value))
         return {found ? Reason::TypeUnsupported : Reason::NoSlot, value};
       TileOutput output;
       output.result = i;

@@ -40,6 +40,7 @@ struct TileProblem {
 struct TileProgram {
   mlir::Block *body = nullptr;
   mlir::SmallVector<TileProblem, 2> problems;
+  mlir::Type operands, results; ///< what the products multiply (a 16-bit type, or e4m3), and the 16-bit type that they are stored in
   int64_t head = 0; ///< columns that are seen together, because they are normalised or change places; 0: none
   /// The result has half of the product's columns, each made of two that lie half a product apart: the gate of an MLP and
   /// what it is multiplied with. Each half is one weight, or rows of one.

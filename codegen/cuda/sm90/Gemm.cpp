@@ -27,10 +27,13 @@ struct alignas(64) Problem {
   Divisor down, perGroup, lastGroup;
 };
 
-DType dtypeOf(MemRefType type) { return type.getElementType().isBF16() ? DType::bf16 : DType::f16; }
+DType dtypeOf(MemRefType type) { return type.getElementType().isBF16() ? DType::bf16 : type.getElementType().isF16() ? DType::f16 : DType::f8e4m3; }
+int64_t bytesOf(MemRefType type) { return dit::elementBytes(type.getElementType()); }
 
-/// A stride that is allowed where the dimension has one element only.
-int64_t anyStride(int64_t stride, int64_t size) { return size == 1 ? std::max<int64_t>(llvm::alignTo(stride, 8), 8) : stride; }
+constexpr int64_t kCopied = 16, kStepBytes = 128; // what the copy engine aligns to; of k in a step
+
+/// A stride in bytes that is allowed where the dimension has one element only.
+uint64_t anyStride(int64_t stride, int64_t size) { return size == 1 ? std::max<int64_t>(llvm::alignTo(stride, kCopied), kCopied) : stride; }
 
 class Packer {
 public:
@@ -79,9 +82,12 @@ private:
     return success();
   }
 
-  bool isReadable(unsigned argument, ArrayRef<int64_t> strides) const {
-    return arguments.alignments[argument] >= 16 && llvm::all_of(strides, [](int64_t stride) { return stride > 0 && stride % 8 == 0; });
+  bool isReadable(unsigned argument, ArrayRef<uint64_t> strides) const {
+    return arguments.alignments[argument] >= kCopied && llvm::all_of(strides, [](uint64_t stride) { return static_cast<int64_t>(stride) > 0 && stride % kCopied == 0; });
   }
+
+  /// Values of k in a step.
+  static uint32_t stepOf(MemRefType type) { return static_cast<uint32_t>(kStepBytes / bytesOf(type)); }
 
   std::optional<TensorMapPatch> mapOfLeft(unsigned argument) const {
     MemRefType type = arguments.types[argument];
@@ -89,33 +95,34 @@ private:
     auto strides = arguments.rowStridesOf(argument);
     if (!strides || (layout.strides.back() != 1 && type.getShape().back() > 1))
       return std::nullopt;
-    int64_t row = anyStride(strides->first, arguments.split.rows), batch = anyStride(strides->second, arguments.split.batches);
+    uint64_t row = anyStride(bytesOf(type) * strides->first, arguments.split.rows), batch = anyStride(bytesOf(type) * strides->second, arguments.split.batches);
     if (!isReadable(argument, {row, batch}))
       return std::nullopt;
-    TensorMapPatch map{argument, 0, dtypeOf(type), {}, {}, {64, static_cast<uint32_t>(tiles.m / tiles.clusterN), 1}, cuda::TensorMapSwizzle::Bytes128};
+    TensorMapPatch map{argument, 0, dtypeOf(type), {}, {}, {stepOf(type), static_cast<uint32_t>(tiles.m / tiles.clusterN), 1}, cuda::TensorMapSwizzle::Bytes128};
     map.sizes = {static_cast<uint64_t>(type.getShape().back()), static_cast<uint64_t>(arguments.split.rows), static_cast<uint64_t>(arguments.split.batches)};
-    map.strides = {static_cast<uint64_t>(2 * row), static_cast<uint64_t>(2 * batch)};
+    map.strides = {row, batch};
     return map;
   }
 
   std::optional<TensorMapPatch> mapOfWeight(const WeightRows &rows) const {
     MemRefType type = arguments.types[rows.argument];
-    uint64_t n = rows.count, k = type.getDimSize(1), row = 2 * plan::layoutOf(type).strides[0];
+    uint64_t n = rows.count, k = type.getDimSize(1), row = bytesOf(type) * plan::layoutOf(type).strides[0];
     uint32_t boxRows = arguments.isGated() ? tiles.n / 2 : tiles.n / tiles.clusterM;
-    return TensorMapPatch{rows.argument, rows.first * static_cast<int64_t>(row), dtypeOf(type), {k, n, 1}, {row, row}, {64, boxRows, 1}, cuda::TensorMapSwizzle::Bytes128};
+    return TensorMapPatch{rows.argument, rows.first * static_cast<int64_t>(row), dtypeOf(type), {k, n, 1}, {row, row}, {stepOf(type), boxRows, 1}, cuda::TensorMapSwizzle::Bytes128};
   }
 
   /// (column in the head, row, head, batch)
   std::optional<TensorMapPatch> mapOfRows(unsigned argument, int64_t columns, int64_t heads, int64_t headStride, std::optional<std::pair<int64_t, int64_t>> strides) const {
     if (!strides)
       return std::nullopt;
-    int64_t row = anyStride(strides->first, arguments.split.rows), batch = anyStride(strides->second, arguments.split.batches), head = anyStride(headStride, heads);
+    int64_t bytes = bytesOf(arguments.types[argument]);
+    uint64_t row = anyStride(bytes * strides->first, arguments.split.rows), batch = anyStride(bytes * strides->second, arguments.split.batches), head = anyStride(bytes * headStride, heads);
     if (!isReadable(argument, {row, head, batch}))
       return std::nullopt;
     TensorMapPatch map{argument, 0, dtypeOf(arguments.types[argument]), {}, {}, {static_cast<uint32_t>(tiles.box), 16, 1, 1},
                        tiles.box == 64 ? cuda::TensorMapSwizzle::Bytes128 : cuda::TensorMapSwizzle::None};
     map.sizes = {static_cast<uint64_t>(columns), static_cast<uint64_t>(arguments.split.rows), static_cast<uint64_t>(heads), static_cast<uint64_t>(arguments.split.batches)};
-    map.strides = {static_cast<uint64_t>(2 * row), static_cast<uint64_t>(2 * head), static_cast<uint64_t>(2 * batch)};
+    map.strides = {row, head, batch};
     return map;
   }
 
@@ -159,6 +166,7 @@ using namespace ditc;
 using Element = {};
 struct Config {{
   using Element = ::Element;
+  using Operand = {};
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, STAGES = {}, CONSUMERS = {};
   static constexpr int CLUSTER_M = {}, CLUSTER_N = {}, SPLIT = {}, GROUP = {};
   static constexpr int BOX = {}, BOXES = {}, CHUNK = BOX;
@@ -173,7 +181,7 @@ extern "C" __global__ void __launch_bounds__({}, 1)
   gemm_sm90::run<Config>(params, epilogues);
 }}
 )",
-                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.elementType()).substr(6),
+                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), gemm.operandType() == gemm.resultType() ? "Element" : cudaTypeName(gemm.operandType()).substr(6),
                      tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, gemm.outputCount(), gemm.headOfOutputs(), flag(tiles.pingpong),
                      flag(gemm.isEven(tiles.box)), flag(gemm.program.gated), flag(fetchesEarly(kernel, gemm)), epilogue.functions,
                      epilogue.type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());

@@ -83,6 +83,9 @@ std::optional<GemmTiles> fit(const Shape &shape, int64_t steps, const GemmNeeds 
   return tiles.sharedBytes() > kHopperSharedBytes || !tiles.exchangeFits(needs.chunk(tiles.box)) ? std::nullopt : std::optional(tiles);
 }
 
+/// Steps of k, 128 bytes of each operand: as long for 128 values of e4m3 as for 64 of bf16.
+int64_t stepsOf(const GemmSize &size) { return llvm::divideCeil(size.k * size.operandBytes, 128); }
+
 /// Blocks that run at the same time in clusters of so many: a part of the GPU whose blocks may be one holds 16 or so multiprocessors.
 int blocksAtOnce(int cluster) {
   switch (cluster) {
@@ -109,7 +112,7 @@ double exchangeCost(const GemmTiles &t) { return 1.1 * (t.split - 1) + 4.0 * t.m
 /// multiprocessors' clock falls, but not that of the L2 cache.
 double cost(ArrayRef<GemmSize> sizes, const GemmTiles &t, bool gated) {
   double blocks = static_cast<double>(tileCount(sizes, t)) * t.cluster(), waves = std::ceil(blocks / blocksAtOnce(t.cluster()));
-  double steps = llvm::divideCeil(llvm::divideCeil(sizes.front().k, 64), t.split);
+  double steps = llvm::divideCeil(stepsOf(sizes.front()), t.split);
   double multiplication = (0.032 + 0.00206 * t.n) * t.m / 128, copies = waves > 2 ? 0 : 128.0 * (t.m + t.n) / 100e3;
   double finish = 0.009 * t.n;
   if (gated && t.n > 128) // measured 1 to 5 % behind the narrower ones, which plain products are not
@@ -138,7 +141,7 @@ int64_t tileCount(ArrayRef<GemmSize> sizes, const GemmTiles &tiles) {
 double gemmMicroseconds(ArrayRef<GemmSize> sizes, const GemmNeeds &needs) { return cost(sizes, gemmCandidates(sizes, needs).front(), needs.gated); }
 
 std::vector<GemmTiles> gemmCandidates(ArrayRef<GemmSize> sizes, const GemmNeeds &needs) {
-  int64_t steps = llvm::divideCeil(sizes.front().k, 64);
+  int64_t steps = stepsOf(sizes.front());
   std::vector<GemmTiles> fitting;
   std::vector<std::pair<double, size_t>> order; // time, number in `fitting`
   SmallVector<Shape> shapes(std::begin(kShapes), std::end(kShapes));

@@ -100,7 +100,7 @@ FailureOr<std::unique_ptr<GemmTuning>> GemmTuning::read(plan::KernelOp kernel, c
 }
 
 tuning::Key GemmTuning::key() const {
-  return {"gemm", arch.name, kernel.elementType().isBF16() ? "bf16" : "f16", sizesText(kernel), epilogueClass(kernel)};
+  return {"gemm", arch.name, kernel.operandType().isBF16() ? "bf16" : kernel.operandType().isF16() ? "f16" : "f8e4m3", sizesText(kernel), epilogueClass(kernel)};
 }
 
 tuning::Tiles GemmTuning::modelTiles() const {

@@ -8,7 +8,7 @@
 
 namespace ditc::gemm_sm90 {
 
-constexpr int BLOCK_K = 64;  // 128 bytes: one row of the swizzle pattern
+constexpr int STEP_BYTES = 128;  // of k: one row of the swizzle pattern
 
 /// Division of 0 … 2³¹-1 by a number that the host knows: ⌈2^shift / value⌉ · x / 2^shift, shift = 31 + ⌈log₂ value⌉.
 struct Divisor {
@@ -50,6 +50,7 @@ template <class Config>
 struct Layout : Config {
   static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, STAGES = Config::STAGES;
   static constexpr int CONSUMERS = Config::CONSUMERS, SPLIT = Config::SPLIT;
+  static constexpr int BLOCK_K = STEP_BYTES / sizeof(typename Config::Operand);  // values of k in a step
   static constexpr int WIDTH = Config::GATED ? BLOCK_N / 2 : BLOCK_N;  // columns of the output that a tile is
   static constexpr int SHARING = Config::CLUSTER_M * Config::CLUSTER_N, CLUSTER = SHARING * SPLIT;
   static constexpr int THREADS = 128 * (CONSUMERS + 1);
@@ -57,7 +58,7 @@ struct Layout : Config {
   static constexpr int BANDS = BLOCK_M / 64 / SHARERS;              // 64-row products of one consumer
   static constexpr bool CROWDED = BANDS * BLOCK_N / 2 >= 192;       // accumulators leave an epilogue about 40 registers
 
-  static constexpr int A_BYTES = BLOCK_M * BLOCK_K * 2, B_BYTES = BLOCK_N * BLOCK_K * 2;
+  static constexpr int A_BYTES = BLOCK_M * STEP_BYTES, B_BYTES = BLOCK_N * STEP_BYTES;
   static constexpr int BOX_BYTES = 16 * Config::BOX * 2, WARPS = 4 * CONSUMERS;
   // Offsets from a 1024-byte boundary.
   static constexpr int A_AT = 0, B_AT = STAGES * A_BYTES, STAGING_AT = B_AT + STAGES * B_BYTES;
@@ -166,7 +167,7 @@ struct Schedule {
   }
 
   __device__ int allSteps(int problem) const {
-    return ceilDiv(params.problem[problem].k[0], BLOCK_K) + ceilDiv(params.problem[problem].k[1], BLOCK_K);
+    return ceilDiv(params.problem[problem].k[0], L::BLOCK_K) + ceilDiv(params.problem[problem].k[1], L::BLOCK_K);
   }
   /// This block's steps are firstStep … firstStep + steps - 1.
   __device__ int firstStep(int problem) const {

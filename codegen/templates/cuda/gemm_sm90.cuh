@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix product for Hopper (sm_90a): out = epilogue(A Bᵀ), A [batch][M][K], B [N][K] (a linear layer's weight as it is
-// stored), 16-bit values, fp32 accumulation; one or two products of different sizes in one persistent launch.
+// stored), 16-bit or e4m3 values, fp32 accumulation; one or two products of different sizes in one persistent launch.
 //
 //        one k step of a 128 x 192 tile                      a block over time (PINGPONG)
 //
@@ -16,10 +16,11 @@
 //         one consumer's two bands                           A stage is one k step of A and B, filled by the copy engine.
 //
 //   Config      allowed                        meaning
-//   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
+//   Operand     BF16, F16, E4M3                  storage of A and B
+//   Element     BF16, F16                      storage of out and of what the epilogue reads; Operand's where that is 16-bit
 //   BLOCK_M     64 · consumers (· 2)           rows of a tile; all consumers together, or one of them with PINGPONG
 //   BLOCK_N     16 … 256, multiple of 16       columns of a tile, a multiple of the epilogue's COLUMNS
-//   STAGES      2 …                            k steps (of 64) in flight
+//   STAGES      2 …                            k steps (of 64, or 128 of E4M3: 128 bytes) in flight
 //   CONSUMERS   2, 3                           warpgroups that multiply
 //   CLUSTER_M   1, 2                           blocks above each other that share B by multicast
 //   CLUSTER_N   1, 2                           blocks beside each other that share A by multicast
@@ -38,11 +39,11 @@
 //   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,
 //                                              the other half U's at the same places; b[0] is G, b[1] U; not with SPLIT
 //
-//   K is a multiple of 8 (the copy engine's 16 bytes); M, N (multiple of 8) and K need not fill tiles. K may come in two
+//   K is a multiple of 8, of E4M3 16 (the copy engine's 16 bytes); M, N (multiple of 8) and K need not fill tiles. K may come in two
 //   ranges, A from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as
 //   separate weights), whose ends are multiples of a tile. Rows of `out` are placed by its map, so that the
 //   output may be part of a larger buffer, or have its heads outside (headColumns).
-//   boxes of the maps: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1} (GATED: always {64, BLOCK_N / 2, 1}),
+//   boxes of the maps, 64 being 128 for E4M3: A {64, BLOCK_M / CLUSTER_N, 1}, B {64, BLOCK_N / CLUSTER_M, 1} (GATED: always {64, BLOCK_N / 2, 1}),
 //   out, residual {BOX, 16, 1, 1}; all with the 128-byte swizzle, but out and residual without where BOX is not 64.
 //
 //   shared memory  STAGES · 128 (BLOCK_M + BLOCK_N) + 128 · CONSUMERS · BOX · BOXES bytes, + 2 KB
@@ -102,7 +103,7 @@ struct TileCopies {
   __device__ void moveTo(int index) {
     tile = schedule.tile(index);
     p = &schedule.params.problem[tile.problem];
-    firstSteps = ceilDiv(p->k[0], BLOCK_K);
+    firstSteps = ceilDiv(p->k[0], L::BLOCK_K);
     begin = schedule.firstStep(tile.problem), end = begin + schedule.steps(tile.problem);
     weight = L::GATED ? &p->b[clusterRow] : weightOf(*p, tile.column);
     tile.row += clusterColumn * A_SLICE;
@@ -112,7 +113,7 @@ struct TileCopies {
   /// Past the end of a range A is zero, whatever B holds there.
   __device__ void copyA(int stage, int step) const {
     bool second = step >= firstSteps;
-    int k = (second ? step - firstSteps : step) * BLOCK_K;
+    int k = (second ? step - firstSteps : step) * L::BLOCK_K;
     u32 full = shared.full(stage), a = shared.a(stage) + clusterColumn * A_SLICE * 128;
     if constexpr (L::CLUSTER_N == 2)
       copyBoxMulticast(a, p->a[second], full, 3, k, tile.row, tile.batch);
@@ -121,7 +122,7 @@ struct TileCopies {
   }
 
   __device__ void copyB(int stage, int step) const {
-    int k = step >= firstSteps ? p->k[0] + (step - firstSteps) * BLOCK_K : step * BLOCK_K;
+    int k = step >= firstSteps ? p->k[0] + (step - firstSteps) * L::BLOCK_K : step * L::BLOCK_K;
     u32 full = shared.full(stage), b = shared.b(stage) + clusterRow * B_SLICE * 128;
     if constexpr (L::CLUSTER_M == 2)
       copyBoxMulticast(b, *weight, full, 3, k, tile.column, 0);
@@ -196,10 +197,10 @@ __device__ void multiply(const Shared<L> &shared, Cursor<L::STAGES> &cursor, int
     KMajorOperand a(shared.a(cursor.stage) + firstRow * 128), b(shared.b(cursor.stage));
     wgmmaFence();
 #pragma unroll
-    for (int k = 0; k < BLOCK_K / 16; ++k)
+    for (int k = 0; k < STEP_BYTES / 32; ++k)
 #pragma unroll
       for (int band = 0; band < L::BANDS; ++band)
-        Wgmma<L::BLOCK_N, typename L::Element>::multiply(acc[band], a.at(band * 64 * 128 + k * 32), b.at(k * 32),
+        Wgmma<L::BLOCK_N, typename L::Operand>::multiply(acc[band], a.at(band * 64 * 128 + k * 32), b.at(k * 32),
                                                          step + k > 0);
     wgmmaCommit();
     wgmmaWait<1>();  // the step before this one is done

@@ -9,7 +9,7 @@ import torch
 from . import tensormap
 from .driver import Kernel
 
-BF16, F16 = torch.bfloat16, torch.float16
+BF16, F16, F8 = torch.bfloat16, torch.float16, torch.float8_e4m3fn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Variant:
     gated: bool = False
     whole: bool = False  # one output without heads
     dtype: torch.dtype = BF16
+    fp8: bool = False  # operands are e4m3
     epilogue: str = "Pointwise<Element>"
     label: str = "plain"  # a short name of the epilogue
     problems: int = 1
@@ -41,8 +42,17 @@ class Variant:
         schedule = ("pingpong" if self.pingpong else "coop") + (f"_k{self.split}" if self.split > 1 else "")
         box = "" if self.box == 64 else f"x{self.box}"
         tail = ("" if self.even else "_tail") + ("_gated" if self.gated else "") + ("_early" if self.early else "") + ("_whole" if self.whole else "")
-        dtype = "" if self.dtype == BF16 else "_f16"
+        dtype = ("_fp8" if self.fp8 else "") + ("" if self.dtype == BF16 else "_f16")
         return f"{self.label}_{shape}_{schedule}_g{self.group}_b{self.boxes}{box}_p{self.problems}{tail}{dtype}"
+
+    @property
+    def operand(self):
+        return F8 if self.fp8 else self.dtype
+
+    @property
+    def k_step(self):
+        """Values of k in a step: 128 bytes."""
+        return 128 if self.fp8 else 64
 
     @property
     def threads(self):
@@ -69,6 +79,7 @@ using namespace ditc;
 using Element = {element};
 struct Config {{
   using Element = ::Element;
+  using Operand = {"E4M3" if self.fp8 else "Element"};
   static constexpr int BLOCK_M = {self.m}, BLOCK_N = {self.n}, STAGES = {self.stages}, CONSUMERS = {self.consumers};
   static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, SPLIT = {self.split}, GROUP = {self.group};
   static constexpr int BOX = {self.box}, BOXES = {self.boxes};
@@ -142,7 +153,7 @@ class Problem:
             batch, rows, k = tensor.shape
             assert tensor.stride(2) == 1
             return tensormap.encode(tensor.data_ptr(), tensor.dtype, [k, rows, batch],
-                                    [tensor.stride(1), max(tensor.stride(0), tensor.stride(1))], [64, box_rows, 1])
+                                    [tensor.stride(1), max(tensor.stride(0), tensor.stride(1))], [variant.k_step, box_rows, 1])
 
         def output(tensor):
             if tensor.dim() == 3:

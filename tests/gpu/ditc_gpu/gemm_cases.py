@@ -42,6 +42,8 @@ FEW_ROWS = [
 # Timed a second time by programmatic dependent launch.
 DEPENDENT = [PINGPONG_128x192, PINGPONG_128x144, COOP_128x128, COOP_128x112]
 
+FP8 = [dataclasses.replace(v, fp8=True) for v in PLAIN]
+
 # ---- shapes: (name, rows, columns, k) --------------------------------------------------------------------------------
 
 LARGE = [
@@ -51,6 +53,8 @@ LARGE = [
     ("pixart qkv", 8192, 3456, 1152), ("pixart up", 8192, 4608, 1152), ("pixart down", 8192, 1152, 4608),
     ("pixart out", 8192, 1152, 1152), ("wan qkv", 32760, 15360, 5120), ("wan up", 32760, 13824, 5120),
 ]
+# Products of e4m3 beside torch._scaled_mm.
+FP8_SHAPES = [shape for shape in LARGE if shape[0].startswith(("flux", "sd3.5"))]
 # Bound by latency and by tiles that fill less than one wave.
 SMALL = [("flux qkv text", 512, 9216, 3072),
          *[(f"dit {part}, {rows} rows", rows, columns, k) for rows in (512, 2048)
@@ -62,6 +66,7 @@ CHECK_SHAPES = [
     (1, 1024, 1536, (1024,)), (1, 8192, 3072, (512,)), (2, 300, 520, (200,)), (3, 77, 1152, (1152,)), (1, 1, 64, (8,)),
     (1, 129, 264, (64,)), (1, 640, 768, (72, 136)), (2, 500, 1000, (1000, 24)),
 ]
+FP8_CHECK_SHAPES = [(1, 1024, 1536, (1024,)), (2, 300, 520, (208,)), (1, 1, 64, (16,)), (1, 640, 768, (80, 144)), (1, 512, 1152, (4608,))]
 # Shapes that are timed as two products in one launch beside the peer's two calls: (name, image rows, text rows, columns, k).
 JOINT = [("flux joint qkv, plain", 4096, 512, 9216, 3072), ("flux joint up, plain", 4096, 512, 12288, 3072),
          ("flux joint out, plain", 4096, 512, 3072, 3072), ("flux joint down, plain", 4096, 512, 3072, 12288)]
@@ -83,7 +88,8 @@ def checks():
     """Correctness: every tile over the grid of shapes, tails included."""
     tailed = [dataclasses.replace(v, even=False) for v in CHECK_VARIANTS]
     return ([Case(v, shape) for v in tailed for shape in CHECK_SHAPES if sum(-(-k // 64) for k in shape[3]) >= v.split]
-            + [Case(dataclasses.replace(tailed[0], dtype=F16), shape) for shape in CHECK_SHAPES[:3]])
+            + [Case(dataclasses.replace(tailed[0], dtype=F16), shape) for shape in CHECK_SHAPES[:3]]
+            + [Case(dataclasses.replace(v, fp8=True), shape) for v in tailed for shape in FP8_CHECK_SHAPES if sum(-(-k // 128) for k in shape[3]) >= v.split])
 
 
 def named(cases, part):
@@ -99,7 +105,7 @@ def benches():
 
 def variants():
     """Everything that a bundle holds."""
-    timed = [dataclasses.replace(v, whole=True) for v in PLAIN + FEW_ROWS]
+    timed = [dataclasses.replace(v, whole=True) for v in PLAIN + FEW_ROWS + FP8]
     everything = [case.variant for case in checks()] + timed + [dataclasses.replace(v, problems=2) for v in timed]
     everything += [dataclasses.replace(v, early=True) for v in timed]
     for case in [*gemm_fused.cases().values(), *gemm_fused.small_cases().values()]:

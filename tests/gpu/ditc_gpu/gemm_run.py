@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker: `python3 -m ditc_gpu.gemm_run BUNDLE check|small|bench|fused FIRST` (see supervise.py)."""
+"""Worker: `python3 -m ditc_gpu.gemm_run BUNDLE check|small|bench|fp8|fused FIRST` (see supervise.py)."""
 import dataclasses
 import json
 import sys
@@ -8,7 +8,7 @@ import torch
 
 from . import gemm_fused, timing
 from .gemm import Problem, launcher, pointwise
-from .gemm_cases import DEPENDENT, FEW_ROWS, PLAIN, benches, checks, named
+from .gemm_cases import DEPENDENT, FEW_ROWS, FP8, FP8_SHAPES, PLAIN, benches, checks, named
 
 
 def relative_error(out, reference):
@@ -31,15 +31,15 @@ def check_plain(bundle, case):
     variant = case.variant
     batches, rows, columns, ranges = case.shape
     torch.manual_seed(rows + columns)
-    a = [random(batches, rows, k, dtype=variant.dtype) for k in ranges]
-    b, bias = random(columns, sum(ranges), dtype=variant.dtype, scale=sum(ranges) ** -0.5), random(columns, dtype=variant.dtype)
+    a = [random(batches, rows, k, dtype=variant.operand) for k in ranges]
+    b, bias = random(columns, sum(ranges), dtype=variant.operand, scale=sum(ranges) ** -0.5), random(columns, dtype=variant.dtype)
     room, out = poisoned(batches, rows, columns, dtype=variant.dtype)
     kernel = variant.load(bundle)
     launcher(kernel, variant, [Problem(a, b, [out], pointwise(bias))])()
     torch.cuda.synchronize()
-    joined = torch.cat(a, 2)
+    joined = torch.cat([part.to(variant.dtype) for part in a], 2)  # e4m3 loses nothing
     reference = joined.double() @ b.double().t() + bias.double()
-    eager = torch.nn.functional.linear(joined, b, bias)
+    eager = torch.nn.functional.linear(joined, b.to(variant.dtype), bias)
     error, eager_error = relative_error(out, reference), relative_error(eager, reference)
     return {"ours": error, "eager": eager_error, "untouched": bool(room[:, rows:].isnan().all()),
             "ok": error <= 1.25 * eager_error and bool(room[:, rows:].isnan().all())}
@@ -77,6 +77,31 @@ def bench_plain(bundle, shape):
     torch.cuda.synchronize()
     return {"shape": name, "size": [rows, columns, k], "flop": 2 * sum(rows) * columns * k,
             "us": timing.compare(calls, sets)}
+
+
+def bench_fp8(bundle, shape):
+    """Products of e4m3 without scales, beside torch's with a scale for each row and column, or for all."""
+    name, rows, columns, k = shape
+    sets = timing.sets_for(rows * k + columns * k + 2 * rows * columns)
+    data = [(random(rows, k).to(torch.float8_e4m3fn), random(columns, k).to(torch.float8_e4m3fn),
+             torch.empty(rows, columns, device="cuda", dtype=torch.bfloat16)) for _ in range(sets)]
+    one, ones = torch.ones((), device="cuda"), (torch.ones(rows, 1, device="cuda"), torch.ones(1, columns, device="cuda"))
+
+    def peer(a_scale, b_scale):
+        def call(i):
+            torch._scaled_mm(data[i][0], data[i][1].t(), a_scale, b_scale, out_dtype=torch.bfloat16, use_fast_accum=True, out=data[i][2])
+        return call
+
+    def launches(variant):
+        kernel = variant.load(bundle)
+        calls = [launcher(kernel, variant, [Problem([a[None]], b, [out[None]], pointwise())]) for a, b, out in data]
+        return lambda i: calls[i]()
+
+    calls = {"scaled_mm": peer(one, one), "scaled_mm, rows and columns": peer(*ones)}
+    for variant in FP8:
+        calls[variant.name] = launches(dataclasses.replace(variant, whole=True))
+    torch.cuda.synchronize()
+    return {"shape": name, "size": [rows, columns, k], "flop": 2 * rows * columns * k, "us": timing.compare(calls, sets)}
 
 
 def run_fused(case, variant, bundle, tensors, outputs):
@@ -124,10 +149,10 @@ def main():
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     torch.zeros(1, device="cuda")
     print(json.dumps({"ready": True}))
-    lists = {"check": checks, "bench": benches, "small": lambda: list(gemm_fused.small_cases().items()),
+    lists = {"check": checks, "bench": benches, "fp8": lambda: FP8_SHAPES, "small": lambda: list(gemm_fused.small_cases().items()),
              "fused": lambda: list(gemm_fused.cases().items())}
     kind, cases = named(lists, name)
-    function = {"check": check_plain, "bench": bench_plain, "small": lambda folder, case: check_fused(folder, *case),
+    function = {"check": check_plain, "bench": bench_plain, "fp8": bench_fp8, "small": lambda folder, case: check_fused(folder, *case),
                 "fused": lambda folder, case: bench_fused(folder, *case)}[kind]
     for i in range(first, len(cases)):
         result = function(bundle, cases[i])

@@ -3,7 +3,7 @@
 import math
 
 
-PEERS = ("cublas", "cublaslt", "torch.compile", "max-autotune")
+PEERS = ("cublas", "cublaslt", "torch.compile", "max-autotune", "scaled_mm", "scaled_mm, rows and columns")
 
 
 def checks(cases, results):

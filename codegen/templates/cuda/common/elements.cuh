@@ -14,6 +14,10 @@ struct BF16 {
 struct F16 {
   unsigned short bits;
 };
+/// fp8 with a fraction of 3 bits: up to 448, no infinity.
+struct E4M3 {
+  unsigned char bits;
+};
 
 #ifndef __CUDA_ARCH__
 namespace plain {

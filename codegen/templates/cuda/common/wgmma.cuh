@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// wgmma for one warpgroup: 64 rows times N columns over 16 values of k, both operands in shared memory with k along
-// their rows, fp32 accumulators in registers; N is a multiple of 16 up to 256.
+// wgmma for one warpgroup: 64 rows times N columns over 32 bytes of k (16 values of BF16 or F16, 32 of E4M3), both operands
+// in shared memory with k along their rows, fp32 accumulators in registers; N is a multiple of 16 up to 256.
 //
 // A thread's accumulators (warp w of the warpgroup, lane 4g + q): d[4i + 0, 1] are row 16w + g, columns 8i + 2q and
 // 8i + 2q + 1; d[4i + 2, 3] are the same columns of row 16w + g + 8.
@@ -58,51 +58,68 @@ struct Wgmma;
 #define R_16 R_15, "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), \
   "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
 
-// K: the count of 16-column groups. A, B, P: the numbers of the operands after the accumulators.
-#define WGMMA(K, N, TYPE, TAG, A, B, P)                                                              \
+// K: the count of 16-column groups. TYPE: values of k, and their type; ORDER: that k lies along the rows, where there is
+// another way. A, B, P: the numbers of the operands after the accumulators.
+#define WGMMA(K, N, TYPE, ORDER, TAG, A, B, P)                                                              \
   template <>                                                                                        \
   struct Wgmma<N, TAG> {                                                                             \
     __device__ static void multiply(float (&d)[8 * K], u64 a, u64 b, int accumulate) {               \
       asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #P ", 0;"                                      \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" D_##K "}, "  \
-                   "%" #A ", %" #B ", p, 1, 1, 0, 0; }"                                              \
+                   "wgmma.mma_async.sync.aligned.m64n" #N TYPE " {" D_##K "}, "                      \
+                   "%" #A ", %" #B ", p, 1, 1" ORDER "; }"                                           \
                    : R_##K                                                                           \
                    : "l"(a), "l"(b), "r"(accumulate));                                               \
     }                                                                                                \
   };
 
-WGMMA(1, 16, "bf16", BF16, 8, 9, 10)
-WGMMA(1, 16, "f16", F16, 8, 9, 10)
-WGMMA(2, 32, "bf16", BF16, 16, 17, 18)
-WGMMA(2, 32, "f16", F16, 16, 17, 18)
-WGMMA(3, 48, "bf16", BF16, 24, 25, 26)
-WGMMA(3, 48, "f16", F16, 24, 25, 26)
-WGMMA(4, 64, "bf16", BF16, 32, 33, 34)
-WGMMA(4, 64, "f16", F16, 32, 33, 34)
-WGMMA(5, 80, "bf16", BF16, 40, 41, 42)
-WGMMA(5, 80, "f16", F16, 40, 41, 42)
-WGMMA(6, 96, "bf16", BF16, 48, 49, 50)
-WGMMA(6, 96, "f16", F16, 48, 49, 50)
-WGMMA(7, 112, "bf16", BF16, 56, 57, 58)
-WGMMA(7, 112, "f16", F16, 56, 57, 58)
-WGMMA(8, 128, "bf16", BF16, 64, 65, 66)
-WGMMA(8, 128, "f16", F16, 64, 65, 66)
-WGMMA(9, 144, "bf16", BF16, 72, 73, 74)
-WGMMA(9, 144, "f16", F16, 72, 73, 74)
-WGMMA(10, 160, "bf16", BF16, 80, 81, 82)
-WGMMA(10, 160, "f16", F16, 80, 81, 82)
-WGMMA(11, 176, "bf16", BF16, 88, 89, 90)
-WGMMA(11, 176, "f16", F16, 88, 89, 90)
-WGMMA(12, 192, "bf16", BF16, 96, 97, 98)
-WGMMA(12, 192, "f16", F16, 96, 97, 98)
-WGMMA(13, 208, "bf16", BF16, 104, 105, 106)
-WGMMA(13, 208, "f16", F16, 104, 105, 106)
-WGMMA(14, 224, "bf16", BF16, 112, 113, 114)
-WGMMA(14, 224, "f16", F16, 112, 113, 114)
-WGMMA(15, 240, "bf16", BF16, 120, 121, 122)
-WGMMA(15, 240, "f16", F16, 120, 121, 122)
-WGMMA(16, 256, "bf16", BF16, 128, 129, 130)
-WGMMA(16, 256, "f16", F16, 128, 129, 130)
+WGMMA(1, 16, "k16.f32.bf16.bf16", ", 0, 0", BF16, 8, 9, 10)
+WGMMA(1, 16, "k16.f32.f16.f16", ", 0, 0", F16, 8, 9, 10)
+WGMMA(1, 16, "k32.f32.e4m3.e4m3", "", E4M3, 8, 9, 10)
+WGMMA(2, 32, "k16.f32.bf16.bf16", ", 0, 0", BF16, 16, 17, 18)
+WGMMA(2, 32, "k16.f32.f16.f16", ", 0, 0", F16, 16, 17, 18)
+WGMMA(2, 32, "k32.f32.e4m3.e4m3", "", E4M3, 16, 17, 18)
+WGMMA(3, 48, "k16.f32.bf16.bf16", ", 0, 0", BF16, 24, 25, 26)
+WGMMA(3, 48, "k16.f32.f16.f16", ", 0, 0", F16, 24, 25, 26)
+WGMMA(3, 48, "k32.f32.e4m3.e4m3", "", E4M3, 24, 25, 26)
+WGMMA(4, 64, "k16.f32.bf16.bf16", ", 0, 0", BF16, 32, 33, 34)
+WGMMA(4, 64, "k16.f32.f16.f16", ", 0, 0", F16, 32, 33, 34)
+WGMMA(4, 64, "k32.f32.e4m3.e4m3", "", E4M3, 32, 33, 34)
+WGMMA(5, 80, "k16.f32.bf16.bf16", ", 0, 0", BF16, 40, 41, 42)
+WGMMA(5, 80, "k16.f32.f16.f16", ", 0, 0", F16, 40, 41, 42)
+WGMMA(5, 80, "k32.f32.e4m3.e4m3", "", E4M3, 40, 41, 42)
+WGMMA(6, 96, "k16.f32.bf16.bf16", ", 0, 0", BF16, 48, 49, 50)
+WGMMA(6, 96, "k16.f32.f16.f16", ", 0, 0", F16, 48, 49, 50)
+WGMMA(6, 96, "k32.f32.e4m3.e4m3", "", E4M3, 48, 49, 50)
+WGMMA(7, 112, "k16.f32.bf16.bf16", ", 0, 0", BF16, 56, 57, 58)
+WGMMA(7, 112, "k16.f32.f16.f16", ", 0, 0", F16, 56, 57, 58)
+WGMMA(7, 112, "k32.f32.e4m3.e4m3", "", E4M3, 56, 57, 58)
+WGMMA(8, 128, "k16.f32.bf16.bf16", ", 0, 0", BF16, 64, 65, 66)
+WGMMA(8, 128, "k16.f32.f16.f16", ", 0, 0", F16, 64, 65, 66)
+WGMMA(8, 128, "k32.f32.e4m3.e4m3", "", E4M3, 64, 65, 66)
+WGMMA(9, 144, "k16.f32.bf16.bf16", ", 0, 0", BF16, 72, 73, 74)
+WGMMA(9, 144, "k16.f32.f16.f16", ", 0, 0", F16, 72, 73, 74)
+WGMMA(9, 144, "k32.f32.e4m3.e4m3", "", E4M3, 72, 73, 74)
+WGMMA(10, 160, "k16.f32.bf16.bf16", ", 0, 0", BF16, 80, 81, 82)
+WGMMA(10, 160, "k16.f32.f16.f16", ", 0, 0", F16, 80, 81, 82)
+WGMMA(10, 160, "k32.f32.e4m3.e4m3", "", E4M3, 80, 81, 82)
+WGMMA(11, 176, "k16.f32.bf16.bf16", ", 0, 0", BF16, 88, 89, 90)
+WGMMA(11, 176, "k16.f32.f16.f16", ", 0, 0", F16, 88, 89, 90)
+WGMMA(11, 176, "k32.f32.e4m3.e4m3", "", E4M3, 88, 89, 90)
+WGMMA(12, 192, "k16.f32.bf16.bf16", ", 0, 0", BF16, 96, 97, 98)
+WGMMA(12, 192, "k16.f32.f16.f16", ", 0, 0", F16, 96, 97, 98)
+WGMMA(12, 192, "k32.f32.e4m3.e4m3", "", E4M3, 96, 97, 98)
+WGMMA(13, 208, "k16.f32.bf16.bf16", ", 0, 0", BF16, 104, 105, 106)
+WGMMA(13, 208, "k16.f32.f16.f16", ", 0, 0", F16, 104, 105, 106)
+WGMMA(13, 208, "k32.f32.e4m3.e4m3", "", E4M3, 104, 105, 106)
+WGMMA(14, 224, "k16.f32.bf16.bf16", ", 0, 0", BF16, 112, 113, 114)
+WGMMA(14, 224, "k16.f32.f16.f16", ", 0, 0", F16, 112, 113, 114)
+WGMMA(14, 224, "k32.f32.e4m3.e4m3", "", E4M3, 112, 113, 114)
+WGMMA(15, 240, "k16.f32.bf16.bf16", ", 0, 0", BF16, 120, 121, 122)
+WGMMA(15, 240, "k16.f32.f16.f16", ", 0, 0", F16, 120, 121, 122)
+WGMMA(15, 240, "k32.f32.e4m3.e4m3", "", E4M3, 120, 121, 122)
+WGMMA(16, 256, "k16.f32.bf16.bf16", ", 0, 0", BF16, 128, 129, 130)
+WGMMA(16, 256, "k16.f32.f16.f16", ", 0, 0", F16, 128, 129, 130)
+WGMMA(16, 256, "k32.f32.e4m3.e4m3", "", E4M3, 128, 129, 130)
 
 #undef WGMMA
 #undef D_1
