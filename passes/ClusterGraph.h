@@ -32,6 +32,8 @@ public:
   llvm::SmallVector<mlir::Operation *> readersOf(Id id) const;
   /// Values from outside that the cluster reads.
   llvm::SmallVector<mlir::Value> inputsOf(Id id) const;
+  /// Of weights and nothing else, behind views: it runs when they are bound, not in a step.
+  bool readsOnlyWeights(Id id) const;
   /// Values of the cluster that others read.
   llvm::SmallVector<mlir::Value> resultsOf(Id id) const;
   bool isReadInside(mlir::Operation *op, Id id) const {

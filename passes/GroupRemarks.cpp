@@ -14,6 +14,8 @@ static std::string pathOf(Location loc) { return writeNodeName(nameOf(loc)); }
 void GroupRemarks::emit(ArrayRef<Strangers> strangers) const {
   for (Id id : graph.kernels()) {
     emitPassed(id);
+    if (graph.readsOnlyWeights(id))
+      continue; // runs once: nothing is lost in a step
     llvm::SmallDenseSet<std::pair<Value, Id>, 8> told;
     Path views;
     for (Value result : graph.resultsOf(id))

@@ -57,11 +57,11 @@ QuantizeReason QuantizeChoice::whyNot(dit::MatmulOp product) const {
     return QuantizeReason::NoWeight;
   if (!is16BitFloat(elementOf(product.getLhs())))
     return QuantizeReason::TypeUnsupported;
+  if (rowsOf(product) <= kFewRows)
+    return QuantizeReason::FewRows;
   ArrayRef<int64_t> shape = shapeOf(product.getLhs());
   if (tensorType(product.getRhs()).getRank() != 2 || shape.back() == 0 || shape.back() % kDepthStep != 0 || product.getType().getShape().back() % kWidthStep != 0)
     return QuantizeReason::LayoutUnsupported;
-  if (rowsOf(product) <= kFewRows)
-    return QuantizeReason::FewRows;
   if (invariant.contains(product.getLhs()))
     return QuantizeReason::OncePerGeneration;
   return isWanted(product) ? QuantizeReason::Accepted : QuantizeReason::Excluded;

@@ -94,6 +94,29 @@ std::string kernelLine(const json &kernel) {
                      kernel["bound_by"].get<std::string>());
 }
 
+/// Made of weights alone: numbers of 8 bits and their scales, or another type.
+bool preparesWeights(const json &kernel) {
+  return kernel["prepare"].get<bool>() && std::ranges::all_of(kernel["inputs"], [](const json &input) {
+    return std::ranges::all_of(input["from"], [](const json &from) { return from.get<std::string>().starts_with("weight "); });
+  });
+}
+
+/// A line for each kernel of a step; what is made of weights, once, is one line.
+std::string kernelLines(const std::vector<const json *> &kernels) {
+  std::string text;
+  int64_t prepared = 0;
+  double bytes = 0;
+  for (const json *kernel : kernels) {
+    if (!preparesWeights(*kernel)) {
+      text += kernelLine(*kernel);
+      continue;
+    }
+    ++prepared;
+    bytes += (*kernel)["read"].get<double>() + (*kernel)["written"].get<double>();
+  }
+  return text + (prepared == 0 ? "" : fmt::format("  {:<6}{:<36}{:>8}\n", "*", fmt::format("and {} of weights alone", prepared), bytesText(bytes)));
+}
+
 std::string kernelHeader() { return fmt::format("  {:<6}{:<10}{:<26}{:>8}{:>11}{:>9} {:<6}\n", "", "kernel", "modules", "moved", "work", "at least", "bound"); }
 
 std::string endText(const json &end) {
@@ -131,10 +154,11 @@ std::string blockText(const json &bucket, const json &block) {
   std::string text = fmt::format("{}, {} launches each\n  moves {} ({} without weights), {}, at least {}\n\n", name, block["launches_per_block"].get<int64_t>(),
                                  bytesText(block["bytes_per_block"]), bytesText(block["bytes_per_block"].get<double>() - block["weight_bytes_per_block"].get<double>()),
                                  flopsText(block["flops_per_block"]), timeText(block["roofline_us_per_block"]));
-  text += kernelHeader();
+  std::vector<const json *> lines;
   for (const std::string &id : kernels)
     if (const json *kernel = kernelOf(bucket, id))
-      text += kernelLine(*kernel);
+      lines.push_back(kernel);
+  text += kernelHeader() + kernelLines(lines);
   std::string missed = missedText(bucket, kernels, kListedMissed);
   return text + (missed.empty() ? "" : "\n  kept apart, and why (ditc explain says more)\n" + missed) + "\n";
 }
@@ -162,14 +186,11 @@ std::string totalsText(const json &report, const json &bucket) {
 }
 
 std::string othersText(const json &bucket) {
-  std::string text = "outside of blocks\n" + kernelHeader();
-  std::vector<std::string> ids;
+  std::vector<const json *> kernels;
   for (const json &kernel : bucket["kernels"])
-    if (kernel["block"].get<int>() < 0) {
-      text += kernelLine(kernel);
-      ids.push_back(kernel["id"]);
-    }
-  return ids.empty() ? "" : text + "\n";
+    if (kernel["block"].get<int>() < 0)
+      kernels.push_back(&kernel);
+  return kernels.empty() ? "" : "outside of blocks\n" + kernelHeader() + kernelLines(kernels) + "\n";
 }
 
 std::string reasonsText(const json &bucket) {
