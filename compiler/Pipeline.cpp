@@ -143,9 +143,11 @@ static void registerForListing() {
 std::string describePipeline() {
   registerForListing();
   std::string text = "import\n  reads the .pt2, binds symbolic sizes, builds dit IR; then holds: imported\n";
+  CompileOptions options;
+  options.quantize = Quantize::Fp8; // all passes that there are
   auto describe = [&](const PhaseSteps &steps, const std::string &target, const std::string &title) {
     OpPassManager pm;
-    steps.build(pm, CompileOptions(), target);
+    steps.build(pm, options, target);
     std::string pipeline;
     llvm::raw_string_ostream stream(pipeline);
     pm.printAsTextualPipeline(stream);

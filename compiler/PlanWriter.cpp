@@ -3,6 +3,7 @@
 
 #include "dialects/Locations.h"
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 #include "dialects/reference/Evaluate.h"
 #include "runtime/Error.h"
@@ -18,6 +19,7 @@ DType dtypeOf(Type type) {
   if (type.isF32()) return DType::f32;
   if (type.isF16()) return DType::f16;
   if (type.isBF16()) return DType::bf16;
+  if (is8BitFloat(type)) return DType::f8e4m3;
   if (type.isInteger(1)) return DType::b1;
   if (type.isInteger(8)) return type.isUnsignedInteger() ? DType::u8 : DType::i8;
   if (type.isInteger(16)) return DType::i16;

@@ -34,6 +34,8 @@
 //   }
 #include "passes/Passes.h"
 
+#include "dialects/dit/Tensors.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -80,7 +82,7 @@ Value roundTo(OpBuilder &b, Location loc, Value value, Type element, bool keepRo
   if (element == compute)
     return value;
   if (isa<FloatType>(element)) {
-    if (!keepRoundings)
+    if (!keepRoundings && !is8BitFloat(element))
       return value;
     Value narrow = arith::TruncFOp::create(b, loc, element, value);
     return arith::ExtFOp::create(b, loc, compute, narrow);

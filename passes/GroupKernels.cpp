@@ -164,9 +164,25 @@ private:
     return verdict && invariant.contains(first) != invariant.contains(second) ? Verdict{Reason::DifferentInput, second} : verdict;
   }
 
+  /// What is made of weights alone runs when they are bound: fewer launches gain nothing there, and each stays a part of its block.
+  bool readsOnlyWeights(Id id) const {
+    SmallVector<Value> inputs = graph.inputsOf(id);
+    return !inputs.empty() && llvm::all_of(inputs, [](Value input) {
+      while (Operation *view = input.getDefiningOp()) {
+        if (!dit::isViewOp(view))
+          break;
+        input = view->getOperand(0);
+      }
+      return input.getDefiningOp<dit::WeightOp>() != nullptr;
+    });
+  }
+
   void joinStreams(StringRef family) {
     std::map<std::string, SmallVector<Id>> groups;
-    forEach(family, [&](Id id) { groups[signature(id)].push_back(id); });
+    forEach(family, [&](Id id) {
+      if (!readsOnlyWeights(id))
+        groups[signature(id)].push_back(id);
+    });
     for (auto &[text, ids] : groups)
       for (size_t i = 0; i < ids.size(); ++i) {
         size_t tried = 0;

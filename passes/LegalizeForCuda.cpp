@@ -118,6 +118,8 @@ private:
     Type own = elementOf(product.getResult()), wide = own;
     if (!isa<FloatType>(own))
       return;
+    if (is8BitFloat(own)) // a library's fp8 products want scales, and round otherwise
+      wide = b.getF32Type();
     for (Value operand : product->getOperands())
       if (elementOf(operand).getIntOrFloatBitWidth() > wide.getIntOrFloatBitWidth())
         wide = elementOf(operand);

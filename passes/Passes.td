@@ -61,7 +61,7 @@ def SinkConcats : Pass<"ditc-sink-concats", "::mlir::func::FuncOp"> {
 }
 
 def QuantizeProducts : Pass<"ditc-quantize-products", "::mlir::func::FuncOp"> {
-  let summary = "products with weights multiply fp8 numbers, scaled by rows of both sides";
+  let summary = "with --quantize: products with weights multiply fp8 numbers, scaled by rows of both sides";
   let options = [ListOption<"skip", "skip", "std::string", "modules whose products stay as they are, by patterns of their paths">,
                  ListOption<"only", "only", "std::string", "modules whose products are quantised, whatever it saves, and no others">];
   let dependentDialects = ["::ditc::dit::DitDialect"];

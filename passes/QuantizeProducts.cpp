@@ -190,11 +190,12 @@ private:
     return known->second;
   }
 
+  /// By the product's name, as weights belong to no module.
   Quantized weightOf(dit::MatmulOp product) {
     Value w = product.getRhs();
     auto [known, isNew] = weights.try_emplace({w, product.getTransposeRhs() ? 1u : 0u});
     if (isNew)
-      known->second = quantize(b, w.getLoc(), product.getTransposeRhs() ? w : permuted(b, w.getLoc(), w, {1, 0}));
+      known->second = quantize(b, product.getLoc(), product.getTransposeRhs() ? w : permuted(b, w.getLoc(), w, {1, 0}));
     return known->second;
   }
 

@@ -57,7 +57,10 @@ std::optional<double> Term::constant() const {
   return !isLeaf() && matchPattern(scalar, m_Constant(&attr)) ? std::optional(attr.getValueAsDouble()) : std::nullopt;
 }
 
-bool staysWide(Value tensor, bool keepRoundings) { return !keepRoundings || elementOf(tensor) == dit::computeType(elementOf(tensor)); }
+bool staysWide(Value tensor, bool keepRoundings) {
+  Type element = elementOf(tensor);
+  return element == dit::computeType(element) || (!keepRoundings && !is8BitFloat(element));
+}
 
 Value behindWidening(Value value) {
   auto map = value.getDefiningOp<dit::MapOp>();

@@ -74,12 +74,23 @@ uint16_t halfOf(double value) {
   return static_cast<uint16_t>(sign | ((exponent + 14) << 10) | (static_cast<int>(fraction * 2048) & 0x3ff));
 }
 
+/// The code of a number that fp8 holds; of others something else.
+uint8_t float8Of(double value) {
+  for (int code = 0; code < 256; ++code) {
+    auto byte = static_cast<uint8_t>(code);
+    if (elementAsDouble(DType::f8e4m3, &byte) == value)
+      return byte;
+  }
+  return 0;
+}
+
 std::vector<uint8_t> elementOf(DType dtype, double value) {
   switch (dtype) {
   case DType::f64: return bytesOf(value);
   case DType::f32: return bytesOf(static_cast<float>(value));
   case DType::bf16: return bytesOf(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
   case DType::f16: return bytesOf(halfOf(value));
+  case DType::f8e4m3: return bytesOf(float8Of(value));
   case DType::i64: return bytesOf(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
   case DType::i32: return bytesOf(static_cast<int32_t>(std::clamp(value, -2147483648.0, 2147483647.0)));
   case DType::i16: return bytesOf(static_cast<int16_t>(std::clamp(value, -32768.0, 32767.0)));

@@ -2,6 +2,7 @@
 #include "codegen/cuda/CudaKernel.h"
 
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -30,7 +31,7 @@ std::string cudaTypeName(Type type) {
     return "ditc::BF16";
   if (type.isF16())
     return "ditc::F16";
-  if (isa<Float8E4M3FNType>(type))
+  if (is8BitFloat(type))
     return "ditc::E4M3";
   if (type.isF32())
     return "float";

@@ -52,8 +52,8 @@ bool gainsByOverlap(double flop, double bytes);
 /// Bytes of all arguments of a kernel, each once.
 double argumentBytes(plan::KernelOp kernel);
 
-/// What a memref's element type is called in device code: float, double, ditc::BF16, ditc::F16, long long, int, short,
-/// signed char, unsigned char, bool.
+/// What a memref's element type is called in device code: float, double, ditc::BF16, ditc::F16, ditc::E4M3, long long, int,
+/// short, signed char, unsigned char, bool.
 std::string cudaTypeName(mlir::Type type);
 
 /// Emits one kernel; errors are diagnostics at the kernel's location.

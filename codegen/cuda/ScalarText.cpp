@@ -248,6 +248,8 @@ std::string narrowTypeName(Type type, bool isUnsigned) {
     return "BF16";
   if (type.isF16())
     return "F16";
+  if (is8BitFloat(type))
+    return "E4M3";
   switch (type.getIntOrFloatBitWidth()) {
   case 8:
     return isUnsigned ? "unsigned char" : "signed char";
@@ -267,15 +269,15 @@ Spelling bitcast(Type from, Type to) {
     return call("doubleFromBits($0)");
   if (to.isF32())
     return call("floatFromBits($0)");
-  if (is16BitFloat(from) && to.isInteger(16))
-    return call("lowBits<short>(narrow<" + narrowTypeName(from, false) + ">($0).bits)");
-  if (from.isInteger(16) && is16BitFloat(to))
-    return call("widen(" + narrowTypeName(to, false) + "{static_cast<unsigned short>($0)})");
+  if (isSmallFloat(from) && isa<IntegerType>(to))
+    return call("lowBits<" + narrowTypeName(to, false) + ">(narrow<" + narrowTypeName(from, false) + ">($0).bits)");
+  if (isa<IntegerType>(from) && isSmallFloat(to))
+    return call("widen(" + narrowTypeName(to, false) + "{static_cast<" + narrowTypeName(from, true) + ">($0)})");
   return from == to ? same() : Spelling{};
 }
 
 Spelling convertFloat(Type from, Type to) {
-  if (is16BitFloat(to))
+  if (isSmallFloat(to))
     return call("rounded<" + narrowTypeName(to, false) + ">($0)");
   if (from.isF64() == to.isF64())
     return same();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scalar code of a dit.map as a CUDA C++ function. Values are held as float (also for f16 and bf16, which exist as
+// The scalar code of a dit.map as a CUDA C++ function. Values are held as float (also for f16, bf16 and fp8, which exist as
 // rounded floats), double, long long (all integers, sign extended) and bool; the dialect's meaning where C++ has none is
 // in templates/cuda/common/scalars.cuh.
 #pragma once

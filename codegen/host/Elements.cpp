@@ -4,6 +4,7 @@
 #include "codegen/host/Elements.h"
 
 #include "codegen/templates/host/descriptors.h"
+#include "dialects/dit/Tensors.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/IR/InstIterator.h"
@@ -23,6 +24,8 @@ int64_t elementCode(Type type) {
     return kF16;
   if (type.isBF16())
     return kBF16;
+  if (is8BitFloat(type))
+    return kF8;
   switch (type.getIntOrFloatBitWidth()) {
   case 64: return kI64;
   case 32: return kI32;
@@ -50,15 +53,45 @@ llvm::Type *scalarType(llvm::LLVMContext &context, Type type) {
   return llvm::Type::getIntNTy(context, type.getIntOrFloatBitWidth());
 }
 
+/// e4m3 without infinities, as in codegen/templates/host/blocks.cpp: subnormal numbers are exact products.
+static llvm::Value *float8FromBits(llvm::IRBuilderBase &b, llvm::Value *bits) {
+  llvm::Value *magnitude = b.CreateZExt(b.CreateAnd(bits, 0x7f), b.getInt32Ty());
+  llvm::Value *sign = b.CreateShl(b.CreateZExt(b.CreateAnd(bits, 0x80), b.getInt32Ty()), 24);
+  llvm::Value *normal = b.CreateAdd(b.CreateShl(magnitude, 20), b.getInt32((127 - 7) << 23));
+  llvm::Value *product = b.CreateFMul(b.CreateSIToFP(magnitude, b.getFloatTy()), llvm::ConstantFP::get(b.getFloatTy(), 0x1p-9));
+  llvm::Value *value = b.CreateSelect(b.CreateICmpULT(magnitude, b.getInt32(8)), b.CreateBitCast(product, b.getInt32Ty()), normal);
+  value = b.CreateSelect(b.CreateICmpEQ(magnitude, b.getInt32(0x7f)), b.getInt32(0x7fc00000), value);
+  return b.CreateBitCast(b.CreateOr(value, sign), b.getFloatTy());
+}
+
+/// Normal results round by carrying, those below 2^-6 in the sum with 2^14, whose last place is fp8's. NaN is the number
+/// behind the largest, and stands for all that is too large.
+static llvm::Value *float8Bits(llvm::IRBuilderBase &b, llvm::Value *value) {
+  llvm::Value *bits = b.CreateBitCast(value, b.getInt32Ty());
+  llvm::Value *magnitude = b.CreateAnd(bits, 0x7fffffff), *sign = b.CreateAnd(b.CreateLShr(bits, 24), 0x80);
+  llvm::Value *lowest = b.CreateAnd(b.CreateLShr(magnitude, 20), 1);
+  llvm::Value *rebased = b.CreateSub(magnitude, b.getInt32((127 - 7) << 23));
+  llvm::Value *normal = b.CreateLShr(b.CreateAdd(b.CreateAdd(rebased, b.getInt32(0x7ffff)), lowest), 20);
+  llvm::Value *sum = b.CreateFAdd(b.CreateBitCast(magnitude, b.getFloatTy()), llvm::ConstantFP::get(b.getFloatTy(), 0x1p14));
+  llvm::Value *subnormal = b.CreateSub(b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32((127 + 14) << 23));
+  llvm::Value *rounded = b.CreateSelect(b.CreateICmpULT(magnitude, b.getInt32((127 - 6) << 23)), subnormal, normal);
+  rounded = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, rounded, b.getInt32(0x7f));
+  return b.CreateTrunc(b.CreateOr(rounded, sign), b.getInt8Ty());
+}
+
 llvm::Value *smallFloatFromBits(llvm::IRBuilderBase &b, Type type, llvm::Value *bits) {
   if (type.isF16())
     return b.CreateFPExt(b.CreateBitCast(bits, b.getHalfTy()), b.getFloatTy());
+  if (is8BitFloat(type))
+    return float8FromBits(b, bits);
   return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, b.getInt32Ty()), 16), b.getFloatTy());
 }
 
 llvm::Value *smallFloatBits(llvm::IRBuilderBase &b, Type type, llvm::Value *value) {
   if (type.isF16())
     return b.CreateBitCast(b.CreateFPTrunc(value, b.getHalfTy()), b.getInt16Ty());
+  if (is8BitFloat(type))
+    return float8Bits(b, value);
   // Adding 0x7fff and the lowest kept bit carries into the kept bits exactly when nearest-even rounds up.
   llvm::Value *bits = b.CreateBitCast(value, b.getInt32Ty());
   llvm::Value *lowest = b.CreateAnd(b.CreateLShr(bits, 16), 1);
@@ -69,13 +102,13 @@ llvm::Value *smallFloatBits(llvm::IRBuilderBase &b, Type type, llvm::Value *valu
 }
 
 llvm::Value *roundToSmallFloat(llvm::IRBuilderBase &b, Type type, llvm::Value *value) {
-  return type.isF16() || type.isBF16() ? smallFloatFromBits(b, type, smallFloatBits(b, type, value)) : value;
+  return isSmallFloat(type) ? smallFloatFromBits(b, type, smallFloatBits(b, type, value)) : value;
 }
 
 llvm::Value *loadElement(llvm::IRBuilderBase &b, Type type, llvm::Value *pointer, llvm::Instruction **access) {
   llvm::Value *value = b.CreateAlignedLoad(storageType(b.getContext(), type), pointer, std::nullopt);
   *access = cast<llvm::Instruction>(value);
-  if (type.isF16() || type.isBF16())
+  if (isSmallFloat(type))
     return smallFloatFromBits(b, type, value);
   if (isa<FloatType>(type))
     return value;
@@ -85,7 +118,7 @@ llvm::Value *loadElement(llvm::IRBuilderBase &b, Type type, llvm::Value *pointer
 }
 
 llvm::Instruction *storeElement(llvm::IRBuilderBase &b, Type type, llvm::Value *value, llvm::Value *pointer) {
-  if (type.isF16() || type.isBF16())
+  if (isSmallFloat(type))
     value = smallFloatBits(b, type, value);
   else if (isa<IntegerType>(type))
     value = b.CreateZExtOrTrunc(value, storageType(b.getContext(), type));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elements in memory and in registers: how an element of each type is loaded, converted to its compute type
-// (f64, f32, i64, i1), rounded back, and stored. bf16 never appears as an LLVM type and f16 only inside a
+// (f64, f32, i64, i1), rounded back, and stored. bf16 and fp8 never appear as LLVM types and f16 only inside a
 // conversion, so that no object calls a conversion helper of compiler-rt or libgcc.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace ditc {
 /// The code by which templates know an element type (element_type in codegen/templates/host/descriptors.h).
 int64_t elementCode(mlir::Type type);
 
-/// What memory holds: i8 for i1, i16 for bf16 and f16.
+/// What memory holds: i8 for i1 and fp8, i16 for bf16 and f16.
 llvm::Type *storageType(llvm::LLVMContext &context, mlir::Type type);
 
-/// The register type of a scalar in a body: float for f32, f16 and bf16, double for f64, iN for integers.
+/// The register type of a scalar in a body: float for f32 and what is smaller, double for f64, iN for integers.
 llvm::Type *scalarType(llvm::LLVMContext &context, mlir::Type type);
 
 /// Loads an element and converts it to its compute type.
@@ -27,10 +27,10 @@ llvm::Value *loadElement(llvm::IRBuilderBase &b, mlir::Type type, llvm::Value *p
 /// Rounds a value of the compute type to `type` (nearest even; a NaN stays a quiet NaN) and stores it.
 llvm::Instruction *storeElement(llvm::IRBuilderBase &b, mlir::Type type, llvm::Value *value, llvm::Value *pointer);
 
-/// The f32 value nearest to `value` among those of `type` (bf16 or f16); other types pass unchanged.
+/// The f32 value nearest to `value` among those of `type` (bf16, f16 or fp8); other types pass unchanged.
 llvm::Value *roundToSmallFloat(llvm::IRBuilderBase &b, mlir::Type type, llvm::Value *value);
 
-/// The bits of an f32 rounded to bf16 or f16, as i16, and back.
+/// The bits of an f32 rounded to bf16 or f16, as i16, or to fp8, as i8, and back.
 llvm::Value *smallFloatBits(llvm::IRBuilderBase &b, mlir::Type type, llvm::Value *value);
 llvm::Value *smallFloatFromBits(llvm::IRBuilderBase &b, mlir::Type type, llvm::Value *bits);
 

@@ -7,6 +7,7 @@
 
 #include "codegen/host/KernelModule.h"
 #include "codegen/host/SharedObject.h"
+#include "dialects/dit/Tensors.h"
 
 #include <atomic>
 #include <map>
@@ -22,7 +23,7 @@ constexpr size_t kMapsPerGroup = 16;
 using Object = llvm::SmallVector<char, 0>;
 
 bool isKnownElement(Type type) {
-  if (type.isF64() || type.isF32() || type.isF16() || type.isBF16() || type.isUnsignedInteger(8))
+  if (type.isF64() || type.isF32() || isSmallFloat(type) || type.isUnsignedInteger(8))
     return true;
   return type.isSignlessInteger() && llvm::is_contained({1u, 8u, 16u, 32u, 64u}, type.getIntOrFloatBitWidth());
 }

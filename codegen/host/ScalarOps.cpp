@@ -6,6 +6,7 @@
 #include "codegen/host/ScalarOps.h"
 
 #include "codegen/host/Elements.h"
+#include "dialects/dit/Tensors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -187,14 +188,14 @@ Value *isNormal(const Row &r) { return r.b.CreateAnd(isFinite(r), magnitudeAgain
 
 template <ID INTRINSIC> Value *toInteger(const Row &r) { return r.b.CreateIntrinsic(INTRINSIC, {r.type, r.in[0]->getType()}, {r.in[0]}); }
 
-/// extf and truncf: bf16 and f16 are kept as f32, so only the step between f32 and f64 is an instruction here.
+/// extf and truncf: small floats are kept as f32, so only the step between f32 and f64 is an instruction here.
 Value *resizeFloat(const Row &r) { return r.b.CreateFPCast(r.in[0], r.type); }
 
 Value *reinterpret(const Row &r) {
   Value *value = r.in[0];
-  if (r.from().isBF16() || r.from().isF16())
+  if (isSmallFloat(r.from()))
     value = smallFloatBits(r.b, r.from(), value);
-  return r.to().isBF16() || r.to().isF16() ? smallFloatFromBits(r.b, r.to(), r.b.CreateBitCast(value, r.b.getInt16Ty())) : r.b.CreateBitCast(value, r.type);
+  return isSmallFloat(r.to()) ? smallFloatFromBits(r.b, r.to(), value) : r.b.CreateBitCast(value, r.type);
 }
 
 Value *constant(const Row &r) {

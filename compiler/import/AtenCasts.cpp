@@ -33,7 +33,7 @@ static Results reinterpretBits(OpContext &ctx) {
   if (from == to) // also complex numbers as pairs of real ones, and back
     return {ctx.emit.view(self, ctx.resultType().getShape())};
   unsigned width = from.getIntOrFloatBitWidth();
-  if (width != to.getIntOrFloatBitWidth() || isa<FloatType>(from) == isa<FloatType>(to) || width < 16)
+  if (width != to.getIntOrFloatBitWidth() || isa<FloatType>(from) == isa<FloatType>(to) || width < 8)
     fail("reinterprets {} as {}, which is not supported", typeText(from), typeText(to));
   return {ctx.emit.map(self, to, [&](ImplicitLocOpBuilder &body, ValueRange v) -> Value {
     Type bits = body.getIntegerType(width), compute = dit::computeType(to);

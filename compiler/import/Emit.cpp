@@ -26,6 +26,7 @@ Type Emit::elementType(DType dtype) {
   case DType::f16:
   case DType::c32: return b.getF16Type();
   case DType::bf16: return b.getBF16Type();
+  case DType::f8e4m3: return b.getType<Float8E4M3FNType>();
   case DType::i64: return b.getI64Type();
   case DType::i32: return b.getI32Type();
   case DType::i16: return b.getI16Type();
@@ -42,8 +43,8 @@ static constexpr size_t kBlobBytes = 1024;
 /// The scalar `value` as an attribute of `element`, rounded as torch does when it fills a tensor.
 static TypedAttr scalarAttr(Type element, Scalar value) {
   if (auto floatType = dyn_cast<FloatType>(element)) {
-    // 16-bit types are rounded by way of float.
-    double number = floatType.getWidth() == 16 ? static_cast<double>(static_cast<float>(value.number)) : value.number;
+    // Small types are rounded by way of float.
+    double number = floatType.getWidth() < 32 ? static_cast<double>(static_cast<float>(value.number)) : value.number;
     return FloatAttr::get(floatType, number);
   }
   auto intType = cast<IntegerType>(element);

@@ -227,7 +227,6 @@ static std::string typeReason(const Node &node, const Graph &graph) {
     case DType::u16:
     case DType::u32:
     case DType::u64:
-    case DType::f8e4m3:
     case DType::f8e5m2: return fmt::format("element type {} is not supported", nameOf(meta->second.dtype));
     default: break;
     }

@@ -23,7 +23,7 @@ constexpr double kUsuallyMasked = -1e4;
 
 /// Values that may mean "masked" in an input of this type, in the order in which they are tried.
 std::vector<double> maskValues(Type element) {
-  if (element.isInteger(1))
+  if (element.isInteger(1) || is8BitFloat(element)) // which has no infinity, nor anything else that masks
     return {0, 1};
   if (isa<FloatType>(element))
     return {0, -std::numeric_limits<double>::infinity(), 1};

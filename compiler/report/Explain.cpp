@@ -99,6 +99,15 @@ private:
     text += "\n";
   }
 
+  /// Of a block, in a step.
+  std::vector<std::string> launchesOf(const json &block) const {
+    std::vector<std::string> launches;
+    for (const json &kernel : bucket["kernels"])
+      if (!kernel["prepare"].get<bool>() && std::ranges::any_of(block["kernels"], [&](const json &id) { return id == kernel["id"]; }))
+        launches.push_back(kernel["id"]);
+    return launches;
+  }
+
   std::string placeText(const json &kernel) const {
     if (kernel["prepare"])
       return " that runs once, before the first step";
@@ -106,8 +115,8 @@ private:
     if (block < 0)
       return "";
     const json &entry = bucket["blocks"][block];
-    const json &kernels = entry["kernels"];
-    size_t place = std::find(kernels.begin(), kernels.end(), kernel["id"]) - kernels.begin();
+    std::vector<std::string> kernels = launchesOf(entry);
+    size_t place = std::ranges::find(kernels, kernel["id"].get<std::string>()) - kernels.begin();
     std::string list = entry["list"], indices = rangesText(entry["indices"]);
     int64_t count = entry["count"];
     return fmt::format(": launch {} of {} in ", place + 1, kernels.size()) + (count > 1 ? fmt::format("{} equal blocks ({} {})", count, list, indices) : fmt::format("block {}.{}", list, indices));

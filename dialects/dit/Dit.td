@@ -31,7 +31,7 @@ def Dit_Dialect : Dialect {
 class Dit_Op<string mnemonic, list<Trait> traits = []> : Op<Dit_Dialect, mnemonic, traits>;
 
 def Dit_Tensor : StaticShapeTensorOf<[F64, F32, F16, BF16, F8E4M3FN, I64, I32, I16, I8, UI8, I1]>;
-def Dit_FloatTensor : StaticShapeTensorOf<[F64, F32, F16, BF16]>;
+def Dit_FloatTensor : StaticShapeTensorOf<[F64, F32, F16, BF16, F8E4M3FN]>;
 def Dit_IntTensor : StaticShapeTensorOf<[I64, I32, I16, I8, UI8]>;
 def Dit_ScalarType : AnyTypeOf<[F64, F32, I64, I1]>;
 

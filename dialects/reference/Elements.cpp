@@ -2,6 +2,7 @@
 #include "dialects/reference/Elements.h"
 
 #include "dialects/dit/Dit.h"
+#include "dialects/dit/Tensors.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -19,6 +20,8 @@ ElementKind kindOf(Type type) {
     return ElementKind::F16;
   if (type.isBF16())
     return ElementKind::BF16;
+  if (is8BitFloat(type))
+    return ElementKind::F8;
   switch (type.getIntOrFloatBitWidth()) {
   case 64: return ElementKind::I64;
   case 32: return ElementKind::I32;
@@ -69,6 +72,27 @@ uint16_t floatToHalf(float value) {
   return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(aligned) - std::bit_cast<uint32_t>(0.5f));
 }
 
+float float8ToFloat(uint8_t bits) {
+  int exponent = (bits >> 3) & 15, fraction = bits & 7;
+  float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9) : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+  if ((bits & 0x7f) == 0x7f)
+    magnitude = std::numeric_limits<float>::quiet_NaN();
+  return std::copysign(magnitude, bits & 0x80 ? -1.0f : 1.0f);
+}
+
+uint8_t floatToFloat8(float value) {
+  constexpr int kSmallestExponent = -6;
+  constexpr float kLast = 464; // halfway between 448 and what would be 480: the even one is 448
+  uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  float magnitude = std::fabs(value);
+  if (!(magnitude <= kLast))
+    return sign | 0x7f;
+  int exponent = magnitude == 0 ? kSmallestExponent : std::max(std::ilogb(magnitude), kSmallestExponent);
+  // Neighbours are 2^(exponent - 3) apart; 16 of these steps are the first number of the next exponent.
+  auto steps = static_cast<int>(std::lrint(std::ldexp(magnitude, 3 - exponent)));
+  return sign | static_cast<uint8_t>(8 * (exponent - kSmallestExponent) + steps);
+}
+
 template <typename Stored, typename T> static void loadAs(const uint8_t *source, int64_t count, T *numbers) {
   for (int64_t i = 0; i < count; ++i) {
     Stored element;
@@ -78,18 +102,19 @@ template <typename Stored, typename T> static void loadAs(const uint8_t *source,
 }
 
 template <typename T> void loadElements(const uint8_t *source, ElementKind kind, int64_t count, T *numbers) {
-  auto loadShort = [&](auto toFloat) {
+  auto loadSmall = [&]<typename Bits>(float (*toFloat)(Bits)) {
     for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, source + 2 * i, 2);
+      Bits bits;
+      std::memcpy(&bits, source + sizeof(Bits) * i, sizeof(Bits));
       numbers[i] = convertNumber<T>(toFloat(bits));
     }
   };
   switch (kind) {
   case ElementKind::F64: return loadAs<double>(source, count, numbers);
   case ElementKind::F32: return loadAs<float>(source, count, numbers);
-  case ElementKind::F16: return loadShort(halfToFloat);
-  case ElementKind::BF16: return loadShort([](uint16_t bits) { return brainToFloat(bits); });
+  case ElementKind::F16: return loadSmall(halfToFloat);
+  case ElementKind::BF16: return loadSmall(brainToFloat);
+  case ElementKind::F8: return loadSmall(float8ToFloat);
   case ElementKind::I64: return loadAs<int64_t>(source, count, numbers);
   case ElementKind::I32: return loadAs<int32_t>(source, count, numbers);
   case ElementKind::I16: return loadAs<int16_t>(source, count, numbers);
@@ -111,17 +136,18 @@ template <typename Stored, typename T> static void storeAs(const T *numbers, int
 }
 
 template <typename T> void storeElements(const T *numbers, ElementKind kind, int64_t count, uint8_t *target) {
-  auto storeShort = [&](auto fromFloat) {
+  auto storeSmall = [&]<typename Bits>(Bits (*fromFloat)(float)) {
     for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits = fromFloat(static_cast<float>(numbers[i]));
-      std::memcpy(target + 2 * i, &bits, 2);
+      Bits bits = fromFloat(static_cast<float>(numbers[i]));
+      std::memcpy(target + sizeof(Bits) * i, &bits, sizeof(Bits));
     }
   };
   switch (kind) {
   case ElementKind::F64: return storeAs<double>(numbers, count, target);
   case ElementKind::F32: return storeAs<float>(numbers, count, target);
-  case ElementKind::F16: return storeShort(floatToHalf);
-  case ElementKind::BF16: return storeShort([](float value) { return floatToBrain(value); });
+  case ElementKind::F16: return storeSmall(floatToHalf);
+  case ElementKind::BF16: return storeSmall(floatToBrain);
+  case ElementKind::F8: return storeSmall(floatToFloat8);
   case ElementKind::I64: return storeAs<int64_t>(numbers, count, target);
   case ElementKind::I32: return storeAs<int32_t>(numbers, count, target);
   case ElementKind::I16: return storeAs<int16_t>(numbers, count, target);

@@ -14,7 +14,7 @@
 
 namespace ditc::dit {
 
-enum class ElementKind : uint8_t { F64, F32, F16, BF16, I64, I32, I16, I8, U8, I1 };
+enum class ElementKind : uint8_t { F64, F32, F16, BF16, F8, I64, I32, I16, I8, U8, I1 };
 
 ElementKind kindOf(mlir::Type elementType);
 int64_t bytesOf(ElementKind kind);
@@ -31,6 +31,11 @@ inline uint16_t floatToBrain(float value) {
   bool isNan = (bits & 0x7fffffff) > 0x7f800000;
   return static_cast<uint16_t>(isNan ? (bits >> 16) | 0x40 : rounded);
 }
+
+/// e4m3 without infinities.
+float float8ToFloat(uint8_t bits);
+/// Rounds to nearest, ties to even; what rounds to more than 448 and infinities become NaN. (Newer versions of torch make them 448.)
+uint8_t floatToFloat8(float value);
 
 /// Number to number. Conversion of floats to integers saturates, NaN gives 0; conversion to uint8_t means
 /// i1 and asks for "not zero".

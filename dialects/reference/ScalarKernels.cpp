@@ -5,6 +5,7 @@
 // gives 0 (the sign for shrsi).
 #include "dialects/reference/ScalarKernels.h"
 
+#include "dialects/dit/Tensors.h"
 #include "dialects/reference/Elements.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -185,13 +186,15 @@ template <auto F> ScalarKernel conversion(Operation *op) {
   });
 }
 
-/// Float to float; a value that stays f16 or bf16 within a body is held as a float that has been rounded.
+/// Float to float; a value that stays f16, bf16 or fp8 within a body is held as a float that has been rounded.
 ScalarKernel convertFloat(Operation *op) {
   Type to = op->getResult(0).getType();
   if (to.isBF16())
     return conversion<[]<typename T>(auto x) { return T(brainToFloat(floatToBrain(static_cast<float>(x)))); }>(op);
   if (to.isF16())
     return conversion<[]<typename T>(auto x) { return T(halfToFloat(floatToHalf(static_cast<float>(x)))); }>(op);
+  if (is8BitFloat(to))
+    return conversion<[]<typename T>(auto x) { return T(float8ToFloat(floatToFloat8(static_cast<float>(x)))); }>(op);
   return conversion<[]<typename T>(auto x) { return static_cast<T>(x); }>(op);
 }
 
@@ -239,8 +242,8 @@ ScalarKernel integerExponent(Type base, Type exponent) {
   return base.isF64() ? integerExponentLoop<double> : base.isF32() ? integerExponentLoop<float> : ScalarKernel(nullptr);
 }
 
-/// The bits of a scalar as another type of the same width. Narrow integers are held sign extended, 16-bit
-/// floats as floats.
+/// The bits of a scalar as another type of the same width. Narrow integers are held sign extended, small
+/// floats as f32.
 ScalarKernel reinterpretBits(Type from, Type to) {
   if (from.isF64() && to.isInteger(64))
     return unaryLoop<[](double x) { return std::bit_cast<int64_t>(x); }, int64_t, double>;
@@ -258,6 +261,10 @@ ScalarKernel reinterpretBits(Type from, Type to) {
     return unaryLoop<[](float x) { return static_cast<int16_t>(floatToHalf(x)); }, int64_t, float>;
   if (from.isInteger(16) && to.isF16())
     return unaryLoop<[](int64_t x) { return halfToFloat(static_cast<uint16_t>(x)); }, float, int64_t>;
+  if (is8BitFloat(from) && to.isInteger(8))
+    return unaryLoop<[](float x) { return static_cast<int8_t>(floatToFloat8(x)); }, int64_t, float>;
+  if (from.isInteger(8) && is8BitFloat(to))
+    return unaryLoop<[](int64_t x) { return float8ToFloat(static_cast<uint8_t>(x)); }, float, int64_t>;
   return nullptr;
 }
 

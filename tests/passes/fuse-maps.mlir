@@ -87,3 +87,25 @@ func.func @wrap(%x: tensor<4xi8>) -> tensor<4xi64> {
   }
   return %b : tensor<4xi64>
 }
+
+// -----
+
+// A rounding to fp8 is part of what the model means, and stays.
+// CHECK-LABEL: @float8
+// CHECK: math.exp
+// CHECK-NEXT: arith.truncf {{.*}} : f32 to f8E4M3FN
+// CHECK-NEXT: arith.extf {{.*}} : f8E4M3FN to f32
+// CHECK-NEXT: arith.negf
+func.func @float8(%x: tensor<4xbf16>) -> tensor<4xbf16> {
+  %a = dit.map(%x) : (tensor<4xbf16>) -> tensor<4xf8E4M3FN> {
+  ^bb0(%p: f32):
+    %q = math.exp %p : f32
+    dit.yield %q : f32
+  }
+  %b = dit.map(%a) : (tensor<4xf8E4M3FN>) -> tensor<4xbf16> {
+  ^bb0(%p: f32):
+    %q = arith.negf %p : f32
+    dit.yield %q : f32
+  }
+  return %b : tensor<4xbf16>
+}

@@ -67,3 +67,15 @@ func.func @narrow_result(%x: tensor<4x32xf32>, %y: tensor<8x32xf32>) -> tensor<4
   %m = dit.matmul %x, %y transpose_rhs : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xbf16>
   return %m : tensor<4x8xbf16>
 }
+
+// No kernel here takes fp8 operands, and the library's wants scales: they are widened to the type of the result, or to
+// f32 where that is fp8 as well.
+// CHECK-LABEL: func.func @float8_product
+// CHECK: %[[M:.*]] = dit.matmul {{.*}} : (tensor<4x32xbf16>, tensor<8x32xbf16>) -> tensor<4x8xbf16>
+// CHECK: %[[N:.*]] = dit.matmul {{.*}} : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xf32>
+// CHECK: dit.fusion "rowwise"(%[[N]]) : (tensor<4x8xf32>) -> tensor<4x8xf8E4M3FN>
+func.func @float8_product(%x: tensor<4x32xf8E4M3FN>, %y: tensor<8x32xf8E4M3FN>) -> (tensor<4x8xbf16>, tensor<4x8xf8E4M3FN>) {
+  %m = dit.matmul %x, %y transpose_rhs : (tensor<4x32xf8E4M3FN>, tensor<8x32xf8E4M3FN>) -> tensor<4x8xbf16>
+  %n = dit.matmul %x, %y transpose_rhs : (tensor<4x32xf8E4M3FN>, tensor<8x32xf8E4M3FN>) -> tensor<4x8xf8E4M3FN>
+  return %m, %n : tensor<4x8xbf16>, tensor<4x8xf8E4M3FN>
+}

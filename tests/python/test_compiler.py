@@ -20,6 +20,11 @@ class Compiler(support.TestCase):
         path = ditc.compile(DIT, output=support.scratch() / "c.dita", buckets=["b1:hidden_states.0=1"], numerics="eager", targets=["host"])
         self.assertEqual(list(ditc.load(path).buckets), ["b1"])
 
+    def test_products_in_fp8(self):
+        path = ditc.compile(MODELS / "flux_bf16" / "model.pt2", output=support.scratch() / "q.dita", quantize="fp8", options=["--quantize-skip", "*.proj_out"])
+        modules = ditc.report(path)["buckets"][0]["quantization"]["modules"]
+        self.assertEqual({m["reason"] for m in modules if m["path"].endswith("}.proj_out")}, {"excluded"})
+
     def test_several_exports_are_buckets(self):
         path = ditc.compile({"one": DIT, "same": DIT}, output=support.scratch() / "s.dita")
         self.assertEqual(list(ditc.load(path).buckets), ["one", "same"])

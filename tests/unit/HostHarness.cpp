@@ -2,6 +2,7 @@
 //
 // See HostHarness.h.
 #include "HostHarness.h"
+#include "Float8Grid.h"
 
 #include "codegen/host/HostTarget.h"
 #include "dialects/dit/Dit.h"
@@ -54,6 +55,10 @@ double roundTo(const std::string &element, double value) {
     return roundToFloat(static_cast<float>(value), 8, -126, 0x1.fep127);
   if (element == "f16")
     return roundToFloat(static_cast<float>(value), 11, -14, 65504);
+  if (element == kFloat8) {
+    double rounded = roundToFloat(static_cast<float>(value), 4, -6, 448);
+    return std::isinf(rounded) ? std::copysign(kNan, value) : rounded;
+  }
   return element == "i1" ? value != 0 : value;
 }
 
@@ -180,6 +185,8 @@ double Tensor::get(const Index &index) const {
     return fromSmallBits(readAs<uint16_t>(at), 10, 15);
   if (element == "bf16")
     return fromSmallBits(readAs<uint16_t>(at), 7, 127);
+  if (element == kFloat8)
+    return numberOfFloat8(readAs<uint8_t>(at));
   return static_cast<double>(getInteger(index));
 }
 
@@ -192,6 +199,8 @@ void Tensor::set(const Index &index, double value) {
     writeAs<float>(at, value);
   else if (element == "f16" || element == "bf16")
     writeAs<uint16_t>(at, smallBits(value, element == "f16" ? 10 : 7, element == "f16" ? 15 : 127));
+  else if (element == kFloat8)
+    writeAs<uint8_t>(at, nearestFloat8(static_cast<float>(value)));
   else if (element == "i64")
     writeAs<int64_t>(at, value);
   else if (element == "i32")

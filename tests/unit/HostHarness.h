@@ -22,6 +22,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 using Index = std::vector<int64_t>;
 
+/// fp8's name among element types.
+constexpr const char *kFloat8 = "f8E4M3FN";
+
 /// The nearest number (ties to even) that a float type of this name holds; integers and bool as they store it.
 double roundTo(const std::string &element, double value);
 

@@ -159,6 +159,36 @@ std::string softmax(const std::string &type, const std::string &reducedType) {
                    type, reducedType);
 }
 
+std::string quantise(const std::string &type, const std::string &rowType, const std::string &smallType) {
+  return replaced(withTypes(R"(func.func @f(%x: $T) -> ($Q, $R, $T) {
+  %a = dit.map(%x) : ($T) -> $T {
+  ^bb0(%p: f32):
+    %q = math.absf %p : f32
+    dit.yield %q : f32
+  }
+  %m = dit.reduce max %a axes [1] : ($T) -> $R
+  %s = dit.map(%m) : ($R) -> $R {
+  ^bb0(%p: f32):
+    %largest = arith.constant 448.0 : f32
+    %q = arith.divf %p, %largest : f32
+    dit.yield %q : f32
+  }
+  %q = dit.map(%x, %s) : ($T, $R) -> $Q {
+  ^bb0(%p: f32, %r: f32):
+    %v = arith.divf %p, %r : f32
+    dit.yield %v : f32
+  }
+  %b = dit.map(%q, %s) : ($Q, $R) -> $T {
+  ^bb0(%p: f32, %r: f32):
+    %v = arith.mulf %p, %r : f32
+    dit.yield %v : f32
+  }
+  return %q, %s, %b : $Q, $R, $T
+})",
+                            type, rowType),
+                  "$Q", "tensor<" + smallType + ">");
+}
+
 std::string norm(const std::string &kind, const std::string &type, const std::string &columnsType) {
   bool affine = !columnsType.empty();
   return withTypes("func.func @f(%a: $T" + std::string(affine ? ", %w: $R, %b: $R" : "") + ") -> $T {\n  %0 = dit.norm " + kind + " %a" +
@@ -190,7 +220,7 @@ std::string reductionsOverAllAxes(const std::string &element) {
 
 std::string transposesOfAllTypes() {
   std::string parameters, body, results, types;
-  for (std::string element : {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "ui8", "i1"}) {
+  for (std::string element : {"f64", "f32", "f16", "bf16", "f8E4M3FN", "i64", "i32", "i16", "i8", "ui8", "i1"}) {
     std::string before = "tensor<9x32x" + element + ">", after = "tensor<32x9x" + element + ">", comma = parameters.empty() ? "" : ", ";
     parameters += comma + "%a" + element + ": " + before;
     body += "  %r" + element + " = dit.permute %a" + element + " [1, 0] : " + before + " -> " + after + "\n";

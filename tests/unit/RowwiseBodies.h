@@ -21,6 +21,8 @@ std::string twoStreams(const std::string &first, const std::string &second);
 std::string tablesPlusOne(const std::string &type, const std::string &tableType, int count); ///< each of `count` tables + one tensor
 
 std::string softmax(const std::string &type, const std::string &reducedType);
+/// Rows as fp8 with the scale of each, and what that makes of them.
+std::string quantise(const std::string &type, const std::string &rowType, const std::string &smallType);
 /// A norm with weight and bias, or neither.
 std::string norm(const std::string &kind, const std::string &type, const std::string &columnsType);
 /// A reduction of one tensor.

@@ -42,6 +42,16 @@ TEST_F(AtenOps, IntegersOfLargeValueMeet16BitFloatsRounded) {
   EXPECT_EQ(values(b).back(), 256);
 }
 
+TEST_F(AtenOps, Float8IsCastToAndFrom) {
+  ProgramBuilder b = single("aten.to.dtype", {{"self", {17}}}, {{"dtype", type(DType::f8e4m3)}}, {17}, DType::f8e4m3);
+  EXPECT_EQ(values(b).back(), 16); // of 17
+  EXPECT_THAT(ir(single("aten.to.dtype", {{"self", {2}, DType::f8e4m3}}, {{"dtype", type(DType::bf16)}}, {2}, DType::bf16)),
+              HasSubstr("(tensor<2xf8E4M3FN>) -> tensor<2xbf16>"));
+  EXPECT_THAT(values(single("aten.view.dtype", {{"self", {2}, DType::f8e4m3}}, {{"dtype", type(DType::u8)}}, {2}, DType::u8)), ElementsAre(0x38, 0x40));
+  EXPECT_THAT(values(single("aten.view.dtype", {{"self", {2}, DType::i8}}, {{"dtype", type(DType::f8e4m3)}}, {2}, DType::f8e4m3)),
+              ElementsAre(0x1p-9, 0x1p-8));
+}
+
 TEST_F(AtenOps, AlphaScalesTheSecondOperand) {
   EXPECT_THAT(values(single("aten.sub.Tensor", {{"self", {2}}, {"other", {2}}}, {{"alpha", integer(3)}}, {2})), ElementsAre(-2, -4));
   EXPECT_THAT(values(single("aten.rsub.Scalar", {{"self", {2}}}, {{"other", integer(10)}, {"alpha", integer(2)}}, {2})), ElementsAre(8, 6));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rowwise kernels against the reference evaluator: sizes, types, layouts, scalar operations, random bodies.
+#include "tests/cuda_emulator/run_unit.h"
+#include "tests/unit/Float8Grid.h"
 #include "tests/unit/RandomRowwise.h"
 #include "tests/unit/RowwiseBodies.h"
 #include "tests/unit/RowwiseHarness.h"
@@ -138,13 +140,65 @@ TEST(RowwiseNumbers, IntegersWrapInEveryType) {
   expectRight("func.func @f(" + parameters + ") -> (" + types + ") {\n" + body + "  return " + results + " : " + types + "\n}", options);
 }
 
+/// The conversions by themselves, on the bits: as sm_80 has them. Newer architectures have instructions.
+TEST(RowwiseNumbers, Float8OfEveryCodeAndRounding) {
+  emulator::EmulatedUnit unit("#include \"rowwise.cuh\"\nusing namespace ditc;\n"
+                              "extern \"C\" __global__ void read(const E4M3 *codes, float *chunks, float *single) {\n"
+                              "  int i = 8 * threadIdx.x;\n  store<4>(chunks + i, load<8, 8>(codes + i));\n"
+                              "  for (int e = 0; e < 8; ++e)\n    store(single + i + e, load(codes + i + e));\n}\n"
+                              "extern \"C\" __global__ void write(const float *x, E4M3 *chunks, E4M3 *single) {\n"
+                              "  int i = 8 * threadIdx.x;\n  store<8>(chunks + i, load<8, 4>(x + i));\n"
+                              "  for (int e = 0; e < 8; ++e)\n    store(single + i + e, load(x + i + e));\n}\n",
+                              DITC_SOURCE_DIR "/codegen/templates/cuda");
+  emulator::GuardedMemory codes(256), read(4 * 256), single(4 * 256);
+  for (int code = 0; code < 256; ++code)
+    codes.as<uint8_t>()[code] = static_cast<uint8_t>(code);
+  unit.launch("read", {1}, {32}, 0, codes.data(), read.data(), single.data());
+  for (int code = 0; code < 256; ++code)
+    for (float number : {read.as<float>()[code], single.as<float>()[code]}) {
+      EXPECT_TRUE(number == numberOfFloat8(code) || (std::isnan(number) && (code & 0x7f) == 0x7f)) << code;
+      EXPECT_EQ(std::signbit(number), code >= 128) << code;
+    }
+  std::vector<float> numbers = numbersToRound();
+  numbers.resize(numbers.size() / 8 * 8);
+  emulator::GuardedMemory given(4 * numbers.size()), written(numbers.size()), alone(numbers.size());
+  std::copy(numbers.begin(), numbers.end(), given.as<float>());
+  for (size_t first = 0; first < numbers.size(); first += 8)
+    unit.launch("write", {1}, {1}, 0, given.as<float>() + first, written.as<uint8_t>() + first, alone.as<uint8_t>() + first);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(written.as<uint8_t>()[i], nearestFloat8(numbers[i])) << numbers[i];
+    EXPECT_EQ(alone.as<uint8_t>()[i], nearestFloat8(numbers[i])) << numbers[i];
+  }
+}
+
+TEST(RowwiseNumbers, RowsAsFloat8) {
+  for (const char *columns : {"3072", "72", "100", "33"})
+    for (const char *type : {"xbf16", "xf32"}) {
+      std::string rows = "5x" + std::string(columns);
+      expectRight(quantise(rows + type, "5x1xf32", rows + "xf8E4M3FN"), exact());
+    }
+  RowwiseOptions special;
+  special.special = true;
+  expectRight(gelu("40x96xf8E4M3FN"), special);
+  expectRight(norm("layer", "5x1152xf8E4M3FN", "1152xf32"));
+}
+
+TEST(RowwiseNumbers, ARoundingToFloat8InsideAKernelStays) {
+  std::string text = emitRowwiseUnit(quantise("5x64xf32", "5x1xf32", "5x64xf8E4M3FN")).text;
+  EXPECT_NE(text.find("rounded<E4M3>"), std::string::npos) << text;
+  EXPECT_NE(text.find("store<8>(out0"), std::string::npos) << text; // eight as one access
+  std::string stored = emitRowwiseUnit(gelu("40x96xf8E4M3FN")).text;
+  EXPECT_EQ(stored.find("rounded"), std::string::npos) << stored; // by the store itself
+}
+
 TEST(RowwiseNumbers, ConstantTables) {
-  expectRight("func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x3xbf16>) {\n"
+  expectRight("func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x3xbf16>, tensor<2x2xf8E4M3FN>) {\n"
               "  %t = dit.constant dense<[[1.0, 2.0, -3.5, 4.0, 1.0e-3, 7.0]]> : tensor<1x6xf32>\n"
               "  %b = dit.constant dense<[[1.0, 2.0, -3.5], [0x7F80, 0.5, 7.0]]> : tensor<2x3xbf16>\n"
               "  %0 = dit.map(%a, %t) : (tensor<4x6xf32>, tensor<1x6xf32>) -> tensor<4x6xf32> {\n  ^bb0(%x: f32, %y: f32):\n    %z = arith.mulf %x, %y : f32\n "
               "   dit.yield %z : f32\n  }\n"
-              "  return %0, %b : tensor<4x6xf32>, tensor<2x3xbf16>\n}");
+              "  %e = dit.constant dense<[[1.0, 448.0], [0x7F, 0.5]]> : tensor<2x2xf8E4M3FN>\n"
+              "  return %0, %b, %e : tensor<4x6xf32>, tensor<2x3xbf16>, tensor<2x2xf8E4M3FN>\n}");
 }
 
 //===-- Scalar operations ---------------------------------------------------------------------------===//

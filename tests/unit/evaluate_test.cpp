@@ -4,6 +4,8 @@
 #include "dialects/reference/Evaluate.h"
 
 #include "dialects/dit/Dit.h"
+#include "dialects/reference/Elements.h"
+#include "tests/unit/Float8Grid.h"
 
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
@@ -122,6 +124,36 @@ TEST_F(Evaluate, MapConvertsAndRounds) {
   expectNear(map("dense<0.1> : tensor<2xf64>", "f64", "%f = arith.truncf %a : f64 to bf16\n%y = arith.extf %f : bf16 to f32",
                  "tensor<2xf32>", "f32"),
              {0.10009765625, 0.10009765625}, 0);
+}
+
+TEST_F(Evaluate, Float8OfEveryCodeAndRounding) {
+  for (int code = 0; code < 256; ++code) {
+    float number = ditc::dit::float8ToFloat(static_cast<uint8_t>(code));
+    double expected = ditc::test::numberOfFloat8(code);
+    EXPECT_TRUE(number == expected || std::isnan(expected)) << code;
+    EXPECT_EQ(std::isnan(number), std::isnan(expected)) << code;
+    EXPECT_EQ(std::signbit(number), std::signbit(expected)) << code;
+  }
+  for (float number : ditc::test::numbersToRound()) {
+    int code = ditc::dit::floatToFloat8(number);
+    EXPECT_EQ(code, ditc::test::nearestFloat8(number)) << number;
+    APFloat rounded(number);
+    bool lossy = false;
+    rounded.convert(APFloat::Float8E4M3FN(), APFloat::rmNearestTiesToEven, &lossy);
+    EXPECT_EQ(code, static_cast<int>(rounded.bitcastToAPInt().getZExtValue())) << number;
+  }
+}
+
+TEST_F(Evaluate, Float8InConstantsMapsAndProducts) {
+  expectNear(map("dense<[0.1, 464.0, 465.0, -0.0009, 0x7f800000]> : tensor<5xf32>", "f32", "%y = math.absf %a : f32", "tensor<5xf8E4M3FN>", "f32"),
+             {0.1015625, 448, kNan, 0, kNan}, 0);
+  expectNear(map("dense<[1.5, -448.0, 0x7f]> : tensor<3xf8E4M3FN>", "f32", "%y = math.absf %a : f32", "tensor<3xf32>", "f32"), {1.5, 448, kNan}, 0);
+  expectNear(map("dense<[0.3, 17.0]> : tensor<2xf64>", "f64", "%s = arith.truncf %a : f64 to f8E4M3FN\n%y = arith.extf %s : f8E4M3FN to f32", "tensor<2xf32>", "f32"),
+             {0.3125, 16}, 0);
+  expectNear(run("%x = dit.constant dense<[[1.5, 2.0]]> : tensor<1x2xf8E4M3FN>\n"
+                 "%r = dit.matmul %x, %x transpose_rhs : (tensor<1x2xf8E4M3FN>, tensor<1x2xf8E4M3FN>) -> tensor<1x1xf32>",
+                 "tensor<1x1xf32>"),
+             {6.25}, 0);
 }
 
 TEST_F(Evaluate, MapBroadcasts) {

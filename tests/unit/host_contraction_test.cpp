@@ -120,7 +120,7 @@ void addMatmul(KernelBatch &batch, const std::string &element, const Index &a, c
 
 TEST(HostMatmul, TypesAndStrides) {
   KernelBatch batch;
-  for (const std::string element : {"i64", "i32", "i16", "i8", "ui8", "f32", "f64", "f16", "bf16"}) {
+  for (const std::string element : {"i64", "i32", "i16", "i8", "ui8", "f32", "f64", "f16", "bf16", "f8E4M3FN"}) {
     addMatmul(batch, element, {3, 4}, {4, 5}, {}, {});
     addMatmul(batch, element, {3, 4}, {4, 5}, {1, 3}, {1, 4});
     addMatmul(batch, element, {2, 40, 150}, {2, 150, 70}, {}, {0, 70, 1});

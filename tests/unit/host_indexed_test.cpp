@@ -13,7 +13,7 @@ using namespace ditc::test;
 
 namespace {
 
-const std::vector<std::string> kElements = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "ui8", "i1"};
+const std::vector<std::string> kElements = {"f64", "f32", "f16", "bf16", "f8E4M3FN", "i64", "i32", "i16", "i8", "ui8", "i1"};
 
 Index joined(std::initializer_list<Index> parts) {
   Index result;

@@ -2,6 +2,7 @@
 //
 // Map kernels: element types, shapes, strides, broadcasts and rounding. Scalar operations are in
 // host_scalar_ops_test.cpp.
+#include "Float8Grid.h"
 #include "HostHarness.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@ using namespace ditc::test;
 
 namespace {
 
-const std::vector<std::string> kElements = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "ui8", "i1"};
+const std::vector<std::string> kElements = {"f64", "f32", "f16", "bf16", "f8E4M3FN", "i64", "i32", "i16", "i8", "ui8", "i1"};
 
 std::string identityBody(const std::string &element) { return mapBody({computeType(element)}, "", computeType(element), "%a0"); }
 
@@ -152,6 +153,27 @@ TEST(HostMap, RoundsToNearestEven) {
   }
 }
 
+/// A map is generated, a reduction a template: both round, and both read what they wrote.
+TEST(HostMap, RoundsAndReadsFloat8) {
+  std::vector<float> numbers = numbersToRound();
+  auto count = static_cast<int64_t>(numbers.size());
+  for (const char *cpu : {"", "x86-64", "native"})
+    for (const std::string family : {"map", "reduce"}) {
+      std::string config = family == "map" ? "" : "kind = \"max\", axes = array<i64: 1>", body = family == "map" ? identityBody("f32") : "";
+      Tensor x("f32", {count, 1}), out(kFloat8, {count, 1}), codes(kFloat8, {256, 1}), read("f32", {256, 1});
+      std::memcpy(x.data(), numbers.data(), numbers.size() * sizeof(float));
+      runKernel(family, {&x, &out}, 1, config, body, {.cpu = cpu});
+      for (int64_t i = 0; i < count; ++i) {
+        int code = static_cast<uint8_t>(out.data()[i]), expected = nearestFloat8(numbers[i]);
+        EXPECT_TRUE(code == expected || (family == "reduce" && (code & expected & 0x7f) == 0x7f)) << numbers[i] << " becomes " << code; // max has a NaN of its own
+      }
+      for (int code = 0; code < 256; ++code)
+        codes.data()[code] = static_cast<char>(code);
+      runKernel(family, {&codes, &read}, 1, config, body, {.cpu = cpu});
+      expectElements(read, [](const Index &i) { return numberOfFloat8(static_cast<int>(i[0])); });
+    }
+}
+
 TEST(HostMap, ReadsEverySmallFloat) {
   for (const char *cpu : {"", "x86-64"})
     for (const std::string element : {"f16", "bf16"}) {
@@ -166,7 +188,7 @@ TEST(HostMap, ReadsEverySmallFloat) {
 }
 
 TEST(HostMap, RoundsInsideABody) {
-  for (const std::string element : {"bf16", "f16"}) {
+  for (const std::string element : {"bf16", "f16", "f8E4M3FN"}) {
     Tensor x("f32", {512}), out("f32", {512});
     x.fillWith([](const Index &i) { return 1 + i[0] * 0x1.8p-12; });
     std::string lines = "%s = arith.truncf %a0 : f32 to " + element + "\n%r = arith.extf %s : " + element + " to f32";

@@ -119,6 +119,7 @@ TEST(HostNorm, WeightsOfAnotherType) {
   for (const NormCase &c : {kNormCases[1], kNormCases[7]}) {
     addNorm(batch, c, "bf16", false, true, true, "f32");
     addNorm(batch, c, "f32", true, true, false, "f16");
+    addNorm(batch, c, "f32", false, true, true, "f8E4M3FN");
   }
   batch.run();
 }

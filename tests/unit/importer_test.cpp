@@ -248,7 +248,7 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("scan", "higher_order.scan", {{"", tensor("x")}}, DType::f32, {2, 3});
   b.op("write", "aten.add_.Tensor", {{"self", tensor("b_cache")}, {"other", integer(1)}}, DType::f32, {3});
   b.op("where", "aten.nonzero.default", {{"self", tensor("x")}}, DType::i64, {1, 2});
-  b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e4m3)}}, DType::f8e4m3, {2, 3});
+  b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e5m2)}}, DType::f8e5m2, {2, 3});
   std::string text = error(b);
   EXPECT_THAT(text, HasSubstr("12 nodes cannot be imported:"));
   EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported; ep.run_decompositions() before"));
@@ -269,7 +269,7 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
       HasSubstr(
           "node 'write' (aten.add_.Tensor): it writes to 'cache'; weights and constants are read-only in a package"));
   EXPECT_THAT(text, HasSubstr("node 'where' (aten.nonzero.default): the size of its result depends on data"));
-  EXPECT_THAT(text, HasSubstr("node 'small' (aten.to.dtype): element type f8e4m3 is not supported"));
+  EXPECT_THAT(text, HasSubstr("node 'small' (aten.to.dtype): element type f8e5m2 is not supported"));
 }
 
 TEST_F(Importing, BufferMutationsAreRefused) {

@@ -56,6 +56,8 @@ TEST(Padding, ValuesOfAllTypes) {
   EXPECT_EQ(repeatedValue(DType::f16, -HUGE_VAL, 1), (std::vector<uint8_t>{0x00, 0xfc}));
   EXPECT_EQ(repeatedValue(DType::f16, 1, 1), (std::vector<uint8_t>{0x00, 0x3c}));
   EXPECT_EQ(repeatedValue(DType::f16, 0, 1), (std::vector<uint8_t>{0, 0}));
+  EXPECT_EQ(repeatedValue(DType::f8e4m3, 1, 2), (std::vector<uint8_t>{0x38, 0x38}));
+  EXPECT_ERROR(repeatedValue(DType::f8e4m3, -HUGE_VAL, 1), "f8e4m3 cannot hold -inf");
   EXPECT_EQ(repeatedValue(DType::i32, -1073741824, 1), (std::vector<uint8_t>{0, 0, 0, 0xc0}));
   EXPECT_ERROR(repeatedValue(DType::u8, -1, 1), "u8 cannot hold -1");
   EXPECT_ERROR(repeatedValue(DType::c64, 0, 1), "c64 cannot hold 0");

@@ -325,6 +325,37 @@ class PointwiseTypes(nn.Module):
         }
 
 
+class Float8(nn.Module):
+    """Weights, an input and roundings in float8_e4m3fn, which computes nothing but casts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(16, 8).to(torch.float8_e4m3fn), requires_grad=False)
+        self.register_buffer("scale", torch.rand(16, 1) + 0.5)
+
+    def forward(self, x: Tensor, special: Tensor, codes: Tensor) -> Results:
+        small = x.to(torch.float8_e4m3fn)
+        return {
+            "linear": F.linear(x, self.weight.to(torch.float32) * self.scale),
+            "linear_bf16": F.linear(x.to(torch.bfloat16), self.weight.to(torch.bfloat16)),
+            "rounded": (small.to(torch.float32) - x) * 2,
+            "transposed": small.t().to(torch.bfloat16),
+            "codes": special.to(torch.float8_e4m3fn).view(torch.uint8),
+            "numbers": codes.to(torch.float32),
+            "small": small,
+        }
+
+
+def float8_edges() -> Tensor:
+    """Small and large numbers, up to the last that rounds to 448. Behind it versions of torch differ: NaN or 448."""
+    large = torch.tensor([float("nan"), -0.0, 0.0, 1.0, -1.5, 1e-40, 448.0, 449.0, 464.0, -464.0])
+    return torch.cat([large, 2.0 ** torch.arange(-11, 0)])
+
+
+def float8_codes() -> Tensor:
+    return torch.arange(256, dtype=torch.int32).to(torch.uint8).view(torch.float8_e4m3fn)
+
+
 def models() -> list[TestModel]:
     x, y = randn(2, 3, 4, seed=1), randn(3, 1, seed=2)
     special = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1.0, -1.5, 3e38, 1e-40])
@@ -346,5 +377,11 @@ def models() -> list[TestModel]:
             "element-wise operations in f16, bf16 and f64",
             PointwiseTypes,
             {"": Call(tuple(types))},
+        ),
+        TestModel(
+            "ops_float8",
+            "casts to and from fp8, and fp8 weights",
+            Float8,
+            {"": Call((randn(3, 8, seed=6), float8_edges(), float8_codes()))},
         ),
     ]

@@ -68,7 +68,7 @@ private:
     if (map.getInputs().size() != 1)
       return false;
     RankedTensorType from = tensorType(map.getInputs()[0]), to = map.getType();
-    return from.getShape() == to.getShape() && isa<FloatType>(to.getElementType()) && from.getElementType().isF64() == to.getElementType().isF64(); // one compute type
+    return from.getShape() == to.getShape() && isa<FloatType>(to.getElementType()) && !is8BitFloat(to.getElementType()) && from.getElementType().isF64() == to.getElementType().isF64(); // one compute type
   }
 
   static bool cutsColumns(dit::SliceOp slice) {
@@ -81,6 +81,8 @@ private:
     auto weight = dyn_cast<BlockArgument>(op.getRhs());
     if (!weight || tensorType(weight).getRank() != 2 || !isa<FloatType>(op.getType().getElementType()))
       return {Reason::NoSlot, op.getRhs()};
+    if (is8BitFloat(elementOf(weight)))
+      return {Reason::TypeUnsupported, weight};
     result.weight = weight.getArgNumber();
     if (Value bias = op.getBias()) {
       auto argument = dyn_cast<BlockArgument>(bias);

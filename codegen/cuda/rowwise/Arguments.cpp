@@ -117,9 +117,9 @@ std::string Declarations::function(dit::MapOp map) {
   return entry->second = name;
 }
 
-/// An element of a table as an initialiser; 16-bit floats by their bits.
+/// An element of a table as an initialiser; small floats by their bits.
 static std::string initialiser(Attribute value, Type element) {
-  if (is16BitFloat(element))
+  if (isSmallFloat(element))
     return "{0x" + llvm::utohexstr(cast<FloatAttr>(value).getValue().bitcastToAPInt().getZExtValue(), true) + "}";
   return scalarLiteral(value);
 }

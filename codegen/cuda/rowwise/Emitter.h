@@ -181,7 +181,7 @@ private:
   Pulled pullBranch(mlir::Type type, const Linear &form, bool isChunk, llvm::function_ref<Pulled()> below, llvm::function_ref<Pulled()> above);
   Pulled pullMerged(mlir::ArrayRef<int64_t> pieceOfLane, const Index &index, unsigned axis, PullPiece piece);
   /// Rounds to what the element type holds, where that is seen.
-  std::string rounded(mlir::Type element, const std::string &text) const;
+  std::string rounded(mlir::Value value, const std::string &text) const;
   std::string typeName(mlir::Type element, bool isChunk) const;
 
   // ---- statistics (Statistics.cpp)

@@ -24,9 +24,15 @@ std::string Emitter::typeName(Type element, bool isChunk) const {
   return isChunk ? "Chunk<" + scalar + ", " + std::to_string(scopes.back()->width) + ">" : scalar;
 }
 
-std::string Emitter::rounded(Type element, const std::string &text) const {
+/// Nothing but memory takes the value: storing rounds it.
+static bool isOnlyStored(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) { return isa<dit::YieldOp>(user) || (dit::isViewOp(user) && isOnlyStored(user->getResult(0))); });
+}
+
+std::string Emitter::rounded(Value value, const std::string &text) const {
+  Type element = elementOf(value);
   if (isa<FloatType>(element)) {
-    bool seen = problem.keepRoundings && is16BitFloat(element);
+    bool seen = is8BitFloat(element) ? !isOnlyStored(value) : problem.keepRoundings && is16BitFloat(element);
     return seen ? "rounded<" + elementName(element) + ">(" + text + ")" : text;
   }
   bool isNarrow = !element.isInteger(64) && !element.isInteger(1);
@@ -285,11 +291,11 @@ Pulled Emitter::pullMap(dit::MapOp op, const Index &index) {
     return {};
   Type element = elementOf(op.getResult());
   if (op.isIdentity()) {
-    std::string same = operands[0].lane(), text = rounded(element, same);
+    std::string same = operands[0].lane(), text = rounded(op.getResult(), same);
     bool changes = text != same && element != elementOf(op.getInputs()[0]);
     return changes ? apply(stemOf(op, "y"), operands, text) : operands[0];
   }
-  return apply(stemOf(op, "y"), operands, rounded(element, declarations.function(op) + "(" + list + ")"));
+  return apply(stemOf(op, "y"), operands, rounded(op.getResult(), declarations.function(op) + "(" + list + ")"));
 }
 
 } // namespace ditc::rowwise

@@ -106,7 +106,7 @@ Pulled Emitter::pullNorm(dit::NormOp op, const Index &index) {
   }
   if (prober)
     return {};
-  return apply(stemOf(op, "normed"), operands, rounded(tensorType(op.getResult()).getElementType(), text));
+  return apply(stemOf(op, "normed"), operands, rounded(op.getResult(), text));
 }
 
 Pulled Emitter::pullReduce(dit::ReduceOp op, const Index &index) { return statistic(op, placeOfStatistic(op, index)).centre; }
@@ -340,7 +340,7 @@ Statistic Emitter::computeTotals(Operation *op, const Index &place, bool overRow
                                 : "toInteger(static_cast<double>(" + text + ") / " + scalarLiteral(static_cast<double>(combinedSize(op)), true) + ")";
   if (dit::computeType(element) != work)
     text = "static_cast<" + scalarTypeName(dit::computeType(element)) + ">(" + text + ")";
-  return {named(stemOf(op, "reduced"), rounded(element, text)), {}};
+  return {named(stemOf(op, "reduced"), rounded(reduce.getResult(), text)), {}};
 }
 
 } // namespace ditc::rowwise

@@ -101,6 +101,10 @@ __device__ inline Scalar<Element> load(const Element *p) {
   return static_cast<Scalar<Element>>(widen(readOnly<sizeof(Element)>(p).at[0]));
 }
 
+/// Floats of 16 and 8 bits, whose values are fp32.
+template <class Element, class Value>
+constexpr bool kIsSmall = sizeof(Value) == sizeof(float) && sizeof(Element) < sizeof(float);
+
 /// COUNT neighbouring elements by accesses of WIDTH elements; p is a multiple of WIDTH elements.
 template <int COUNT, int WIDTH, class Element>
 __device__ inline Chunk<Scalar<Element>, COUNT> load(const Element *p) {
@@ -108,8 +112,8 @@ __device__ inline Chunk<Scalar<Element>, COUNT> load(const Element *p) {
 #pragma unroll
   for (int first = 0; first < COUNT; first += WIDTH) {
     auto part = readOnly<WIDTH * sizeof(Element)>(p + first);
-    if constexpr (sizeof(Element) == 2 && sizeof(Scalar<Element>) == sizeof(float) && WIDTH > 1) {
-      auto words = __builtin_bit_cast(Pack<unsigned, WIDTH / 2>, part);  // widening by pairs takes fewer instructions
+    if constexpr (kIsSmall<Element, Scalar<Element>> && WIDTH > 1) {  // widening by pairs takes fewer instructions
+      auto words = __builtin_bit_cast(Pack<typename Pair<Element>::Word, WIDTH / 2>, part);
 #pragma unroll
       for (int i = 0; i < WIDTH / 2; ++i) {
         result[first + 2 * i] = Pair<Element>::low(words.at[i]);
@@ -190,11 +194,12 @@ __device__ inline void store(Element *p, Value value) {
 template <int WIDTH, class Element, class Value, int N>
 __device__ inline auto packed(const Chunk<Value, N> &x, int first) {
   using Whole = typename Access<WIDTH * sizeof(Element)>::Type;
-  if constexpr (sizeof(Element) == 2 && sizeof(Value) == sizeof(float) && WIDTH > 1) {  // two conversions at a time
-    Pack<unsigned, WIDTH / 2> words;
+  if constexpr (kIsSmall<Element, Value> && WIDTH > 1) {  // two conversions at a time
+    Pack<typename Pair<Element>::Word, WIDTH / 2> words;
 #pragma unroll
     for (int i = 0; i < WIDTH / 2; ++i)
-      words.at[i] = Pair<Element>::pack(x[first + 2 * i], x[first + 2 * i + 1]);
+      words.at[i] = static_cast<typename Pair<Element>::Word>(
+          Pair<Element>::pack(x[first + 2 * i], x[first + 2 * i + 1]));
     return __builtin_bit_cast(Whole, words);
   } else {
     Pack<Element, WIDTH> elements;

@@ -57,7 +57,10 @@ static Verdict acceptsNorm(dit::NormOp norm, RoleMap &roles) {
 }
 
 bool isEpilogueType(Operation *op) {
-  return llvm::all_of(op->getResultTypes(), [](Type type) { return isa<FloatType>(cast<RankedTensorType>(type).getElementType()); });
+  return llvm::all_of(op->getResultTypes(), [](Type type) {
+    Type element = cast<RankedTensorType>(type).getElementType();
+    return isa<FloatType>(element) && !is8BitFloat(element);
+  });
 }
 
 bool feedsOnlyReductions(Operation *op) {

@@ -2,9 +2,9 @@
 //
 // Conversions between element types in memory and blocks of a compute type.
 //
-//   load:  bf16 -> float is a shift; f16 -> float is exact; integers widen (ui8 with zeros); bool is 0 or 1
-//   store: float -> bf16 and f16 round to nearest even, a NaN stays a quiet NaN; f64 goes to them by way of f32,
-//          as in torch; integers wrap
+//   load:  bf16 -> float is a shift; f16 and fp8 -> float are exact; integers widen (ui8 with zeros); bool is 0 or 1
+//   store: float -> bf16, f16 and fp8 round to nearest even, a NaN stays a quiet NaN; f64 goes to them by way of f32,
+//          as in torch; fp8 (e4m3fn) has no infinity, and NaN stands for what is too large; integers wrap
 //
 // Each pair of types is one loop that LLVM vectorises; the unit stride has its own copy of it.
 #include "blocks.h"
@@ -37,6 +37,24 @@ struct BF16 {
     return static_cast<uint16_t>((value != value ? bits | 0x400000 : rounded) >> 16);
   }
 };
+struct F8 {
+  using Storage = uint8_t;
+  static float load(Storage x) {
+    uint32_t magnitude = x & 0x7f, sign = static_cast<uint32_t>(x & 0x80) << 24;
+    uint32_t normal = (magnitude << 20) + ((127 - 7) << 23);
+    uint32_t subnormal = __builtin_bit_cast(uint32_t, static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-9f);
+    uint32_t bits = magnitude < 8 ? subnormal : normal;
+    return __builtin_bit_cast(float, sign | (magnitude == 0x7f ? 0x7fc00000 : bits));
+  }
+  /// As f16: normal results round by carrying; below 2^-6 the sum with 2^14 rounds at the last place of fp8.
+  template <class T> static Storage store(T x) {
+    uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(x)), magnitude = bits & 0x7fffffff;
+    uint32_t normal = (magnitude - ((127 - 7) << 23) + 0x7ffff + ((magnitude >> 20) & 1)) >> 20;
+    uint32_t subnormal = __builtin_bit_cast(uint32_t, __builtin_bit_cast(float, magnitude) + 0x1p14f) - 0x46800000;
+    uint32_t rounded = magnitude < 0x3c800000 ? subnormal : normal;
+    return static_cast<Storage>((rounded < 0x7f ? rounded : 0x7f) | ((bits >> 24) & 0x80));
+  }
+};
 template <class S> struct Integer {
   using Storage = S;
   static int64_t load(Storage x) { return x; }
@@ -65,6 +83,7 @@ template <class T, class F> void withElement(int64_t type, F f) {
     case kF32: return f(F32());
     case kF16: return f(F16());
     case kBF16: return f(BF16());
+    case kF8: return f(F8());
     default: return f(Bool());
     }
 }

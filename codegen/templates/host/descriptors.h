@@ -11,7 +11,7 @@
 
 namespace ditc {
 
-enum ElementCode : int64_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
+enum ElementCode : int64_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool, kF8 };
 enum ReduceCode : int64_t { kSum, kMean, kProd, kMax, kMin, kAny, kAll };
 
 constexpr int kMaxLoops = 8;    ///< dimensions that remain after merging

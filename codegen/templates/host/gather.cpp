@@ -6,8 +6,8 @@
 //   scatter: out = base, then for i in order: out[indices[i], ...] = (or +=) updates[i, ...]
 //
 // Layout: any strides; a row is copied as runs of elements of 1, 2, 4 or 8 bytes whatever their type. Scatter skips
-// indices outside the table. Accuracy: copies are exact; an addition is taken in the compute type (f32 for bf16 and
-// f16) and rounded each time, as the order of updates says.
+// indices outside the table. Accuracy: copies are exact; an addition is taken in the compute type (f32 for bf16,
+// f16 and fp8) and rounded each time, as the order of updates says.
 #include "blocks.h"
 #include "nest.h"
 
@@ -37,7 +37,7 @@ template <class T> void addRun(char *out, int64_t out_stride, const char *update
 void addElements(char *out, int64_t out_stride, const char *update, int64_t update_stride, int64_t n, int64_t type) {
   if (type == kF64)
     addRun<double>(out, out_stride, update, update_stride, n, type);
-  else if (type == kF32 || type == kF16 || type == kBF16)
+  else if (type == kF32 || type == kF16 || type == kBF16 || type == kF8)
     addRun<float>(out, out_stride, update, update_stride, n, type);
   else
     addRun<int64_t>(out, out_stride, update, update_stride, n, type);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The 16-bit storage types as tags, and their conversions to and from fp32 by single instructions. Arithmetic is always
-// in fp32; these types exist in memory only. Where the file is compiled as plain C++ (tests on the CPU) the conversions
+// The storage types of 16 and 8 bits as tags, and their conversions to and from fp32 by single instructions. Arithmetic is
+// always in fp32; these types exist in memory only. Where the file is compiled as plain C++ (tests on the CPU) the conversions
 // are done on the bits, with the same rounding.
 #pragma once
 
@@ -57,6 +57,7 @@ struct Pair;
 
 template <>
 struct Pair<BF16> {
+  using Word = unsigned;
   __device__ static float low(unsigned word) { return __uint_as_float(word << 16); }
   __device__ static float high(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
   __device__ static unsigned pack(float low, float high) {
@@ -72,6 +73,7 @@ struct Pair<BF16> {
 
 template <>
 struct Pair<F16> {
+  using Word = unsigned;
   __device__ static float low(unsigned word) { return widen(word & 0xffffu); }
   __device__ static float high(unsigned word) { return widen(word >> 16); }
   __device__ static unsigned pack(float low, float high) {
@@ -96,7 +98,52 @@ private:
   }
 };
 
-/// Two neighbouring values in global memory; `pointer` is 4-byte aligned and the memory is not written by this kernel.
+/// What rounds to more than 448 becomes NaN, which the instruction would make 448.
+template <>
+struct Pair<E4M3> {
+  using Word = unsigned short;
+  __device__ static unsigned pack(float low, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    constexpr float LAST = 464.0f;  // halfway to the number that would follow
+    unsigned short word;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(word) : "f"(high), "f"(low));
+    return word | (fabsf(low) <= LAST ? 0u : 0x7fu) | (fabsf(high) <= LAST ? 0u : 0x7f00u);
+#else
+    return round(low) | round(high) << 8;
+#endif
+  }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  __device__ static float low(unsigned word) { return Pair<F16>::low(halves(word)); }
+  __device__ static float high(unsigned word) { return Pair<F16>::high(halves(word)); }
+
+private:
+  __device__ static unsigned halves(unsigned word) {
+    unsigned both;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(both) : "h"(static_cast<unsigned short>(word)));
+    return both;
+  }
+#else
+  __device__ static float low(unsigned word) { return widen(word & 0xffu); }
+  __device__ static float high(unsigned word) { return widen(word >> 8 & 0xffu); }
+
+private:
+  /// By way of f16, whose exponent has one bit more and a bias that differs by 8.
+  __device__ static float widen(unsigned bits) {
+    unsigned sign = bits & 0x80u, magnitude = bits & 0x7fu;
+    float value = Pair<F16>::low(sign << 8 | magnitude << 7) * 256.0f;
+    return magnitude == 0x7fu ? __uint_as_float(sign << 24 | 0x7fc00000u) : value;
+  }
+  __device__ static unsigned round(float value) {
+    unsigned bits = __float_as_uint(value), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
+    if (magnitude < 0x3c800000u)  // subnormal: the sum rounds at the right bit, and its low bits are the result
+      return sign | (__float_as_uint(__uint_as_float(magnitude) + 16384.0f) - 0x46800000u);
+    unsigned rounded = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u) - 0x3c000000u) >> 20;
+    return sign | (rounded < 0x7fu ? rounded : 0x7fu);
+  }
+#endif
+};
+
+/// Two neighbouring values of 16 bits in global memory; `pointer` is 4-byte aligned and the memory is not written by this kernel.
 template <class Element>
 __device__ inline float2 loadPair(const Element *pointer) {
   unsigned word = __ldg(reinterpret_cast<const unsigned *>(pointer));

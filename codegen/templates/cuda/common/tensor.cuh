@@ -125,6 +125,12 @@ struct Number<F16> {
   __device__ static float widen(F16 x) { return Pair<F16>::low(x.bits); }
   __device__ static F16 narrow(float x) { return {static_cast<unsigned short>(Pair<F16>::pack(x, 0.0f))}; }
 };
+template <>
+struct Number<E4M3> {
+  using Compute = float;
+  __device__ static float widen(E4M3 x) { return Pair<E4M3>::low(x.bits); }
+  __device__ static E4M3 narrow(float x) { return {static_cast<unsigned char>(Pair<E4M3>::pack(x, 0.0f))}; }
+};
 
 template <class Element>
 using ComputeOf = typename Number<Element>::Compute;
