@@ -53,6 +53,10 @@ class KernelText(unittest.TestCase):
         close(y, F.silu(x[:, :16]) * x[:, 16:])
         (x,), (y,) = evaluated(rowwise_cases.activation("gelu", 5, 16)[1])
         close(y, F.gelu(x, approximate="tanh"))
+        (x, s), (y,) = evaluated(rowwise_cases.scaled("to", 5, 16)[1])
+        self.assertTrue(torch.equal(y.float(), (x * s).to(torch.float8_e4m3fn).float()))
+        (x, s), (y,) = evaluated(rowwise_cases.scaled("from", 5, 16)[1])
+        close(y, x * s)
         for interleaved in (True, False):
             (x, weight, cos, sin), (result,) = evaluated(rowwise_cases.rotary("rope", 1, 5, 3, 8, "head", interleaved)[1])
             n = F.rms_norm(x, (8,), weight, eps=1e-6)

@@ -18,8 +18,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(CudaAxis, ArgReduceFindsTheFirstExtreme) {
   CudaFamilies families(emitArgReduce);
-  const char *elements[] = {"f32", "bf16", "i32", "i1", "f64", "ui8"};
-  for (int i = 0; i < 6; ++i) {
+  const char *elements[] = {"f32", "bf16", "i32", "i1", "f64", "ui8", "f8E4M3FN"};
+  for (int i = 0; i < 7; ++i) {
     std::string kind = i % 2 ? "max" : "min", axis = std::to_string(i % 3);
     families.check({.family = "arg_reduce",
                     .config = "kind = \"" + kind + "\", axis = " + axis + " : i64",
@@ -67,6 +67,8 @@ TEST(CudaAxis, SortIsStable) {
                       .args = {{"f32", shape, {}, value}, {"f32", shape}, {"i64", shape}},
                       .reference = std::string("dit.sort %0 axis 1") + (descending ? " descending" : ""), .outputs = 2});
     }
+  families.check({.family = "sort", .config = "axis = 0 : i64, descending = true", .args = {{"f8E4M3FN", {40, 3}}, {"f8E4M3FN", {40, 3}}, {"i64", {40, 3}}},
+                  .reference = "dit.sort %0 axis 0 descending", .outputs = 2});
   families.check({.family = "sort", .config = "axis = 0 : i64, descending = false", .args = {{"i16", {40, 3}}, {"i16", {40, 3}}, {"i64", {40, 3}}},
                   .reference = "dit.sort %0 axis 0", .outputs = 2});
 }
@@ -81,6 +83,8 @@ TEST(CudaScatter, UpdatesInOrder) {
                       .args = {{element, {7, width}}, {"i64", {40}, {}, index}, {element, {40, width}}, {element, {7, width}}},
                       .reference = std::string("dit.scatter %0[%1], %2") + (add ? " add" : ""), .tolerance = add ? 1e-6 : 0});
     }
+  families.check({.family = "scatter", .config = "add = false",
+                  .args = {{"f8E4M3FN", {7, 9}}, {"i64", {40}, {}, index}, {"f8E4M3FN", {40, 9}}, {"f8E4M3FN", {7, 9}}}, .reference = "dit.scatter %0[%1], %2"});
   families.check({.family = "scatter",
                   .config = "add = false",
                   .args = {{"f32", {7, 2, 3}, {6, 1, 2}}, {"i32", {4}, {}, index}, {"f32", {4, 2, 3}}, {"f32", {7, 2, 3}, {1, 7, 14}}},
@@ -101,6 +105,8 @@ TEST(CudaMatmul, TakesIntegersAndAnyStrides) {
                   .args = {{"bf16", {2, 3, 20}}, {"bf16", {10, 20}}, {"bf16", {10}}, {"bf16", {2, 3, 10}}},
                   .reference = "dit.matmul %0, %1 bias %2 transpose_rhs",
                   .tolerance = 8e-3});
+  families.check({.family = "matmul", .config = "transpose_rhs = true", .args = {{"f8E4M3FN", {33, 40}}, {"f8E4M3FN", {70, 40}}, {"f32", {33, 70}}},
+                  .reference = "dit.matmul %0, %1 transpose_rhs", .tolerance = 1e-6});
   families.check({.family = "matmul", .config = "", .args = {{"f64", {4, 0}}, {"f64", {0, 3}}, {"f64", {4, 3}}}, .reference = "dit.matmul %0, %1"});
 }
 
@@ -231,6 +237,12 @@ TEST(CudaGemv, RefusesWhatOneLaunchDoesNotCompute) {
     EXPECT_FALSE(families.emit(c));
     EXPECT_NE(families.messages.find("is no gemv kernel"), std::string::npos) << families.messages;
   }
+}
+
+TEST(CudaGemv, LeavesFloat8ToTheLibrary) {
+  CudaFamilies families(emitGemv);
+  EXPECT_FALSE(families.emit(gemvCase("f8E4M3FN", {{2, 64, 8, 1}}, false, 0)));
+  EXPECT_NE(families.messages.find("is no gemv kernel"), std::string::npos) << families.messages;
 }
 
 TEST(CudaGemv, RefusesManyRows) {

@@ -79,6 +79,24 @@ TEST_P(GemmTemplate, CompilesWithoutSpills) {
 INSTANTIATE_TEST_SUITE_P(All, GemmTemplate, testing::ValuesIn(kGemmUnits),
                          [](const auto &info) { return std::string(info.param.name); });
 
+/// fp8 has instructions from sm_89 on.
+TEST(Nvrtc, CompilesFloat8ForEveryGeneration) {
+  std::string whyNot;
+  if (!Nvrtc::available(&whyNot))
+    GTEST_SKIP() << whyNot;
+  std::string text = "#include \"rowwise.cuh\"\nusing namespace ditc;\n"
+                     "extern \"C\" __global__ void twice(const E4M3 *x, E4M3 *y, E4M3 *z) {\n"
+                     "  auto a = load<8, 8>(x + 8 * threadIdx.x);\n"
+                     "  store<8>(y + 8 * threadIdx.x, each<8>([&](int e) { return 2 * a[e]; }));\n"
+                     "  store(z + threadIdx.x, rounded<E4M3>(load(x + threadIdx.x)));\n}\n";
+  for (const char *arch : {"compute_80", "compute_89", "compute_90"}) {
+    CudaBinary binary = Nvrtc::get().compile({"twice.cu", text, templatesIncludedBy(text), arch, {}});
+    std::string code(binary.image.begin(), binary.image.end());
+    EXPECT_EQ(code.find("cvt.rn.satfinite.e4m3x2.f32") != std::string::npos, std::string(arch) != "compute_80") << arch;
+  }
+  EXPECT_GT(Nvrtc::get().compile({"twice.cu", text, templatesIncludedBy(text), "sm_90a", {}}).image.size(), 4u);
+}
+
 TEST(Nvrtc, CompilesFromSeveralThreads) {
   std::string whyNot;
   if (!Nvrtc::available(&whyNot))

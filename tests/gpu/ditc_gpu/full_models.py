@@ -4,7 +4,7 @@
     python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,...] [--rounds 20] [--profile 30]
 
 BUNDLE holds MODEL.dita and MODEL.notes.json (class, configuration and inputs of the export; MODEL.package names another
-package file). Weights go from torch to the package by DLPack. Errors are relative L2 against the model in fp32; times are
+package file). A package PACKAGE-fp8.dita, compiled with --quantize fp8, is measured beside it, and is what fp8 peers meet. Weights go from torch to the package by DLPack. Errors are relative L2 against the model in fp32; times are
 medians of CUDA events, each peer (see peers.py) in turns with the package. A peer that fails, or for which no time is left
 (--budget, seconds for the peers of one model), is noted and costs nothing else.
 """
@@ -118,6 +118,18 @@ def profile(runner, package, bucket, rows):
     return sorted(ops, key=lambda op: -op["seconds"])[:rows]
 
 
+def run_fp8(package, module, inputs, model, reference, rounds):
+    """The quantised package beside the other: its call, and its results."""
+    import ditc
+
+    quantised = ditc.load(package, device="cuda:0", weights=weights_of(module))
+    ours = first(quantised(**inputs))
+    again = first(quantised(**inputs))
+    torch.cuda.synchronize()
+    times = measure({"ditc": lambda: model(**inputs), "fp8": lambda: quantised(**inputs)}, rounds)
+    return quantised, {"error": error(ours, reference), "deterministic": bool(torch.equal(ours, again)), "memory": quantised.memory(), "ms": times["fp8"], "ditc_ms": times["ditc"]}
+
+
 def run(bundle, name, options, keep):
     """One model's results; `keep(result)` after each peer, since the next one may take minutes and be stopped."""
     import ditc
@@ -157,30 +169,36 @@ def run(bundle, name, options, keep):
         alone = measure({"ditc": lambda: model(**inputs)}, options.rounds)["ditc"]
         result["ms"] = {"ditc": alone}
         keep(result)
+        calls, quantised = {False: lambda: model(**inputs)}, package.with_name(package.stem + "-fp8.dita")
+        if quantised.exists():
+            fp8, result["fp8"] = run_fp8(quantised, module, inputs, model, reference, options.rounds)
+            calls[True] = lambda: fp8(**inputs)
+            keep(result)
         result["peers"] = {}
-        for peer, measured in run_peers(module, options.peers, inputs, lambda: model(**inputs), lambda output: error(first(output), reference), options):
+        for peer, measured in run_peers(module, options.peers, inputs, calls, lambda output: error(first(output), reference), options):
             result["peers"][peer] = measured
             keep(result)
-        times = [peer["ditc_ms"] for peer in result["peers"].values() if "ms" in peer]
+        times = [peer["ditc_ms"] for mode, peer in result["peers"].items() if "ms" in peer and not peers.is_fp8(mode)]
         ours = statistics.median(times) if times else alone
         result["ms"] = {"ditc": ours, **{mode: peer["ms"] for mode, peer in result["peers"].items() if "ms" in peer}}
         result["speedup"] = {mode: peer["ms"] / peer["ditc_ms"] for mode, peer in result["peers"].items() if "ms" in peer}
     if options.profile:
+        calls.clear()
         del model
         gc.collect()
         result["kernels"] = profile(bundle.parent / "bin" / "ditc-run", package, name, options.profile)
     return result
 
 
-def run_peers(module, names, inputs, ours, error_of, options):
-    """(name, result) of each peer in turn."""
+def run_peers(module, names, inputs, calls, error_of, options):
+    """(name, result) of each peer in turn. `calls`: of the packages, by whether the peer is an fp8 one."""
     start = time.perf_counter()
     for name in peers.ALL if names == "all" else [name for name in names.split(",") if name]:
         if time.perf_counter() - start > options.budget:
             yield name, {"failed": f"not run: {options.budget:.0f} s were over (--budget)"}
             continue
         try:
-            result = peers.run(module, name, inputs, ours, options.rounds, error_of)
+            result = peers.run(module, name, inputs, calls[peers.is_fp8(name)], options.rounds, error_of)
         except Exception as problem:  # the next one may still work
             result = {"failed": f"{type(problem).__name__}: {problem}"[:500]}
         gc.collect()

@@ -7,11 +7,12 @@ Needs no torch itself.
 import math
 import re
 
-BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui8": 1, "i1": 1}
+BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ui8": 1, "i1": 1,
+         "f8E4M3FN": 1}
 TORCH = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32", "i16": "int16",
-         "i8": "int8", "ui8": "uint8", "i1": "bool"}
-UNROUNDED = {"f16": "f32", "bf16": "f32"}
-COMPUTE = {"f16": "float32", "bf16": "float32", "i32": "int64", "i16": "int64", "i8": "int64", "ui8": "int64"}
+         "i8": "int8", "ui8": "uint8", "i1": "bool", "f8E4M3FN": "float8_e4m3fn"}
+UNROUNDED = {"f16": "f32", "bf16": "f32", "f8E4M3FN": "f32"}
+COMPUTE = {"f16": "float32", "bf16": "float32", "f8E4M3FN": "float32", "i32": "int64", "i16": "int64", "i8": "int64", "ui8": "int64"}
 
 SCALARS = {
     "arith.addf": "{0} + {1}", "arith.subf": "{0} - {1}", "arith.mulf": "{0} * {1}", "arith.divf": "{0} / {1}", "arith.negf": "-{0}",

@@ -4,6 +4,7 @@
 A peer is "eager", "compile" (the default mode), a mode of torch.compile ("reduce-overhead", "max-autotune",
 "max-autotune-no-cudagraphs"), or "regional:MODE": each block of a module list is compiled by itself, as diffusers'
 compile_repeated_blocks does, so that equal blocks are compiled once; for models whose autotuning as a whole takes minutes.
+"fp8:PEER" is that peer with linear layers in fp8 (fp8_linear.py), beside the package that was compiled with --quantize fp8.
 """
 import contextlib
 import gc
@@ -11,6 +12,8 @@ import statistics
 import time
 
 import torch
+
+from . import fp8_linear
 
 # From the quickest to compile on: when time is short, the last ones are left out.
 ALL = ("eager", "compile", "reduce-overhead", "regional:max-autotune-no-cudagraphs", "max-autotune-no-cudagraphs", "max-autotune")
@@ -24,10 +27,18 @@ def blocks_of(module):
     return [block for block in repeated if id(block) not in inner and any(True for _ in block.parameters())]
 
 
+def is_fp8(name):
+    return name.startswith("fp8:")
+
+
 @contextlib.contextmanager
-def compiled(module, name):
+def compiled(module, name, inputs):
     """A callable that runs the module so; afterwards the module is as it was."""
     torch._dynamo.reset()
+    if is_fp8(name):
+        with fp8_linear.quantised(module, inputs), compiled(module, name.removeprefix("fp8:"), inputs) as function:
+            yield function
+        return
     if name == "eager":
         yield module
         return
@@ -79,7 +90,7 @@ def run(module, name, inputs, ours, rounds, error):
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    with compiled(module, name) as function:
+    with compiled(module, name, inputs) as function:
         start = time.perf_counter()
         output = function(**inputs)
         torch.cuda.synchronize()

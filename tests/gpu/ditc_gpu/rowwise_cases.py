@@ -91,6 +91,15 @@ def activation(what, tokens, channels):
     return name, kernel(name, body, dict(x="$D"), dict(y="$T"), {"T": f"{tokens}x{channels}xbf16", "D": f"{tokens}x{2 * channels}xbf16"})
 
 
+def scaled(direction, tokens, channels):
+    """Rows to fp8 by a scale for each, or back."""
+    name = f"{direction}_float8_{tokens}x{channels}"
+    body = "\n  %y = dit.map(%x, %s) : ($T, $R) -> $Y {\n  ^bb0(%p: f32, %q: f32):\n    %m = arith.mulf %p, %q : f32\n    dit.yield %m : f32\n  }"
+    wide, small = f"{tokens}x{channels}xbf16", f"{tokens}x{channels}xf8E4M3FN"
+    types = {"T": wide if direction == "to" else small, "R": f"{tokens}x1xf32", "Y": small if direction == "to" else wide}
+    return name, kernel(name, body, dict(x="$T", s="$R"), dict(y="$Y"), types)
+
+
 def rotation(interleaved, width):
     """%n [batch, tokens, heads, width] to %o, by an angle for each pair."""
     half = width // 2
@@ -140,6 +149,7 @@ def cases():
     found = [modulated(*shape, what) for what in ("ln", "residual") for shape in shapes]
     found += [modulated(1, 4608, 3072, "rms")] + [gated(*shape) for shape in shapes]
     found += [activation("gelu", 4608, 12288), activation("gelu", 32760, 8960), activation("swiglu", 4608, 9216)]
+    found += [scaled("to", 4608, 3072), scaled("from", 4608, 3072)]
     found += [rotary("qk_rope_interleaved", 1, 4608, 24, 128, "head", True), rotary("qk_rope_halves", 1, 4608, 24, 128, "head", False),
               rotary("qk_rope_wide", 1, 32760, 12, 128, "row", True)]
     return dict(found)

@@ -8,7 +8,7 @@ import zipfile
 import torch
 
 TORCH = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32,
-         "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "b1": torch.bool}
+         "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "b1": torch.bool, "f8e4m3": torch.float8_e4m3fn}
 
 
 def from_bytes(data, dtype, shape, device="cuda"):
