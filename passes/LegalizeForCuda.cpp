@@ -112,8 +112,8 @@ private:
   }
 
   /// A library call has one type, here the widest: where a product is wanted in a wider one than its operands have (what
-  /// follows it, as in `baddbmm`, stayed apart), they are widened, which loses nothing. fp8 operands become bf16: their sums
-  /// are scaled by what follows, and would be f32 only to stay in registers.
+  /// follows it, as in `baddbmm`, stayed apart), they are widened, which loses nothing. fp8 operands of an f32
+  /// product become bf16: its sums are scaled by what follows, and would be f32 only to stay in registers.
   void giveOneType(dit::MatmulOp product) {
     Type own = elementOf(product.getResult()), wide = own;
     if (!isa<FloatType>(own))
@@ -123,7 +123,7 @@ private:
     for (Value operand : product->getOperands())
       if (elementOf(operand).getIntOrFloatBitWidth() > wide.getIntOrFloatBitWidth())
         wide = elementOf(operand);
-    if (isa<Float8E4M3FNType>(elementOf(product.getLhs())))
+    if (is8BitFloat(elementOf(product.getLhs())) && own.isF32())
       wide = b.getBF16Type();
     b.setInsertionPoint(product);
     for (OpOperand &operand : product->getOpOperands())
