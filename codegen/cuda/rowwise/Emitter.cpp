@@ -294,6 +294,8 @@ void Emitter::storeWhatIsKnown(int64_t columns, const Linear &column) {
   if (columns != part->columns || top().kind != Scope::Columns || !conditionsNow().empty())
     return;
   for (auto [i, space] : llvm::enumerate(part->outputs)) {
+    if (space.ofRow)
+      continue;
     const Argument &argument = arguments[problem.inputs.size() + space.output];
     std::optional<Index> place = placeOf(*indices, *part, space, argument.shape.size(), rowNow, column);
     if (!place || storedEarly.contains(i) || !top().values.contains(keyOf(problem.result(space.output), *place)))
@@ -301,6 +303,15 @@ void Emitter::storeWhatIsKnown(int64_t columns, const Linear &column) {
     storeOutput(space, rowNow, column);
     storedEarly.insert(i);
   }
+}
+
+/// The outputs that have an element for each column, or those that have one for the row.
+void Emitter::storeRows(const Linear &row, int64_t columns, bool ofRow) {
+  Linear column = openColumns(columns, false);
+  for (auto [i, space] : llvm::enumerate(part->outputs))
+    if (space.ofRow == ofRow && !storedEarly.contains(i))
+      storeOutput(space, row, column);
+  closeColumns();
 }
 
 std::string Emitter::emitRows(const Part &part, int64_t threads) {
@@ -327,11 +338,9 @@ std::string Emitter::emitRows(const Part &part, int64_t threads) {
   if (group > 1)
     line(std::string("const Index t = threadIdx.x") + (rowsPerBlock > 1 ? " % " + number(group) : "") + ";");
   rowNow = row;
-  Linear column = openColumns(part.columns, false);
-  for (auto [i, space] : llvm::enumerate(part.outputs))
-    if (!storedEarly.contains(i))
-      storeOutput(space, row, column);
-  closeColumns();
+  storeRows(row, part.columns, false);
+  if (llvm::any_of(part.outputs, [](const OutputSpace &space) { return space.ofRow; }))
+    storeRows(row, 1, true);
   if (!takesSeveral)
     return render(top());
   push(Scope::Part);

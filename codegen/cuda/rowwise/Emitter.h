@@ -152,6 +152,7 @@ private:
   void fail() { works = false; }
   void storeOutput(const OutputSpace &space, const Linear &row, const Linear &column);
   void storeWhatIsKnown(int64_t columns, const Linear &column);
+  void storeRows(const Linear &row, int64_t columns, bool ofRow);
   std::string emitRows(const Part &part, int64_t threads);
   std::string emitFlat(const Part &part, int64_t threads);
   std::string render(const Scope &scope) const;

@@ -7,6 +7,7 @@
 #include "dialects/Locations.h"
 #include "dialects/dit/Tensors.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -277,14 +278,31 @@ Pulled Emitter::pullConstant(dit::ConstantOp op, const Index &index) {
 
 //===-- Maps ----------------------------------------------------------------------------------------===//
 
+/// Made of a reduction by maps and views alone.
+static bool isOfReduction(Value value, llvm::SmallPtrSetImpl<Operation *> &visited) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !visited.insert(op).second)
+    return false;
+  bool isBetween = isa<dit::MapOp>(op) || dit::isViewOp(op);
+  return isa<dit::ReduceOp>(op) || (isBetween && llvm::any_of(op->getOperands(), [&](Value operand) { return isOfReduction(operand, visited); }));
+}
+
 Pulled Emitter::pullMap(dit::MapOp op, const Index &index) {
-  SmallVector<Pulled> operands;
-  std::string list;
-  for (Value input : op.getInputs()) {
+  auto pullInput = [&](Value input) {
     Index place;
     for (auto [linear, size] : llvm::zip(index, shapeOf(input)))
       place.push_back(size == 1 ? Linear() : linear);
-    operands.push_back(pull(input, place));
+    return pull(input, place);
+  };
+  SmallVector<Pulled> operands;
+  std::string list;
+  for (Value input : op.getInputs()) { // what a reduction combines is in registers afterwards
+    llvm::SmallPtrSet<Operation *, 16> visited;
+    if (tensorType(input).getNumElements() < op.getType().getNumElements() && isOfReduction(input, visited))
+      pullInput(input);
+  }
+  for (Value input : op.getInputs()) {
+    operands.push_back(pullInput(input));
     list += (list.empty() ? "" : ", ") + operands.back().lane();
   }
   if (prober)

@@ -198,8 +198,13 @@ void addRowsOutput(const Problem &problem, unsigned output, Demand demand, std::
     bool sharesStatistic = llvm::any_of(part.statistics, [&](const StatisticUse &use) {
       return use.size > kSerial && llvm::any_of(other.part.statistics, [&](const StatisticUse &known) { return known.op == use.op; });
     });
-    if (!other.part.hasRows || !sharesStatistic || other.part.columns != part.columns || sizesOf(other.part.outputs[0].rows) != sizesOf(space.rows))
+    bool sharesColumns = other.part.columns == part.columns || other.part.columns == 1 || part.columns == 1;
+    if (!other.part.hasRows || !sharesStatistic || !sharesColumns || sizesOf(other.part.outputs[0].rows) != sizesOf(space.rows))
       continue;
+    space.ofRow = part.columns < other.part.columns;
+    for (OutputSpace &known : other.part.outputs)
+      known.ofRow |= other.part.columns < part.columns;
+    other.part.columns = std::max(other.part.columns, part.columns);
     other.part.outputs.push_back(space);
     other.part.longestRow = std::max(other.part.longestRow, part.longestRow);
     llvm::append_range(other.part.statistics, part.statistics);
@@ -279,12 +284,12 @@ int64_t widestChunk(const Problem &problem, const PartWithValues &part) {
   return std::min<int64_t>(8, 16 / bytes);
 }
 
-/// Does the statistic combine elements of 16 bits as they lie in memory?
+/// Does the statistic combine elements of 16 bits as they lie in memory, or something of one of them each (magnitudes)?
 bool isOfHeld(const StatisticUse &use) {
   Value value = use.op->getOperand(0);
   while (Operation *op = value.getDefiningOp()) {
     auto map = dyn_cast<dit::MapOp>(op);
-    if (!dit::isViewOp(op) && !(map && map.isIdentity()))
+    if (!dit::isViewOp(op) && !(map && map.getInputs().size() == 1))
       return false;
     value = op->getOperand(0);
   }

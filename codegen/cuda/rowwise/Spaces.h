@@ -23,6 +23,7 @@ struct OutputSpace {
   unsigned output;
   Factors rows, columns; ///< outermost first; a flat part has columns only
   bool joined = false;   ///< `columns` are numbered by row * (columns of the part) + column
+  bool ofRow = false;    ///< one element for each row of a part with more columns: a statistic, or what is made of it
 };
 
 /// A statistic that an output depends on, as the search for its rows found it.

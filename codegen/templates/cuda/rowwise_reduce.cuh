@@ -19,18 +19,22 @@ struct Product {
   __device__ static float combine(float a, float b) { return a * b; }
   __device__ static double combine(double a, double b) { return a * b; }
 };
-/// NaN stays.
+/// NaN stays; of floats, one instruction.
 struct Max {
   template <class Value>
   __device__ static Value combine(Value a, Value b) {
-    return isNan(a) || (!isNan(b) && a >= b) ? a : b;
+    return a >= b ? a : b;
   }
+  __device__ static float combine(float a, float b) { return maximum(a, b); }
+  __device__ static double combine(double a, double b) { return maximum(a, b); }
 };
 struct Min {
   template <class Value>
   __device__ static Value combine(Value a, Value b) {
-    return isNan(a) || (!isNan(b) && a <= b) ? a : b;
+    return a <= b ? a : b;
   }
+  __device__ static float combine(float a, float b) { return minimum(a, b); }
+  __device__ static double combine(double a, double b) { return minimum(a, b); }
 };
 struct Any {
   __device__ static bool combine(bool a, bool b) { return a || b; }
