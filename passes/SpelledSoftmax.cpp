@@ -105,13 +105,19 @@ public:
   }
 
 private:
+  /// A cast of floats that need not round.
+  bool isLooseCast(dit::MapOp map) const {
+    if (!map.isIdentity() || keepRoundings || is8BitFloat(map.getType().getElementType()))
+      return false;
+    RankedTensorType from = tensorType(map.getInputs()[0]);
+    return isa<FloatType>(from.getElementType()) && from.getShape() == map.getType().getShape();
+  }
+
   /// The term behind views and casts that nobody else reads.
   std::optional<Term> softmaxAt(Value value) const {
     while (value.hasOneUse()) {
       Value source = behindBatchView(value);
-      auto map = source.getDefiningOp<dit::MapOp>();
-      auto from = map && map.isIdentity() ? tensorType(map.getInputs()[0]) : RankedTensorType();
-      if (from && isa<FloatType>(from.getElementType()) && from.getShape() == map.getType().getShape() && !keepRoundings)
+      if (auto map = source.getDefiningOp<dit::MapOp>(); map && isLooseCast(map))
         source = map.getInputs()[0];
       if (source == value)
         return Term(value, keepRoundings);
@@ -179,9 +185,7 @@ private:
   Value behindViewsAndCasts(Value value) const {
     while (true) {
       Value source = behindBatchView(value);
-      auto map = source.getDefiningOp<dit::MapOp>();
-      if (map && map.isIdentity() && !keepRoundings && isa<FloatType>(tensorType(map.getInputs()[0]).getElementType()) &&
-          tensorType(map.getInputs()[0]).getShape() == map.getType().getShape())
+      if (auto map = source.getDefiningOp<dit::MapOp>(); map && isLooseCast(map))
         source = map.getInputs()[0];
       if (source == value)
         return value;

@@ -12,7 +12,8 @@ namespace ditc {
 
 /// A number of the model: a scalar operation in the body of some map, or an element of a tensor that no map makes.
 /// Widening casts are looked through, as arithmetic is in the wide type anyway. A cast to a narrower type is a
-/// rounding that the model asks for, and ends the term; with `keepRoundings` every map that rounds does.
+/// rounding that the model asks for, and ends the term; with `keepRoundings` every map that rounds does, without it every
+/// map that rounds to fp8.
 class Term {
 public:
   Term(mlir::Value tensor, bool keepRoundings);

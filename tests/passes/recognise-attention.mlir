@@ -82,6 +82,39 @@ func.func @no_softmax(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6
 
 // -----
 
+// Weights that go by way of fp8 are other weights.
+// CHECK-LABEL: func.func @float8_weights
+// CHECK-NOT: dit.attention
+// CHECK: dit.matmul {{.*}} -> tensor<6x4x8xf32>
+func.func @float8_weights(%q: tensor<6x4x8xf32>, %k: tensor<6x6x8xf32>, %v: tensor<6x6x8xf32>) -> tensor<6x4x8xf32> {
+  %s = dit.matmul %q, %k transpose_rhs : (tensor<6x4x8xf32>, tensor<6x6x8xf32>) -> tensor<6x4x6xf32>
+  %m = dit.reduce max %s axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %e = dit.map(%s, %m) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %a, %b : f32
+    %r = math.exp %d : f32
+    dit.yield %r : f32
+  }
+  %l = dit.reduce sum %e axes [2] : (tensor<6x4x6xf32>) -> tensor<6x4x1xf32>
+  %p = dit.map(%e, %l) : (tensor<6x4x6xf32>, tensor<6x4x1xf32>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.divf %a, %b : f32
+    dit.yield %r : f32
+  }
+  %p8 = dit.map(%p) : (tensor<6x4x6xf32>) -> tensor<6x4x6xf8E4M3FN> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %p32 = dit.map(%p8) : (tensor<6x4x6xf8E4M3FN>) -> tensor<6x4x6xf32> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %o = dit.matmul %p32, %v : (tensor<6x4x6xf32>, tensor<6x6x8xf32>) -> tensor<6x4x8xf32>
+  return %o : tensor<6x4x8xf32>
+}
+
+// -----
+
 // Scores that become -10000 are hidden ones. They become equal, so what is added instead swallows any score: rows where
 // all are hidden stay uniform.
 // CHECK-LABEL: func.func @low_enough
