@@ -98,7 +98,7 @@ private:
           .Case([&](plan::LaunchOp launch) {
             entry.body = writeLaunch(launch);
             if (auto work = launch->getAttrOfType<DenseF64ArrayAttr>(kWorkAttr))
-              entry.work = {work[0], work[1], work[2]};
+              entry.work = {work[0], work[1], work[2], work.size() > 3 ? work[3] : 0};
           })
           .Case([&](plan::GemmOp gemm) { entry.body = writeGemm(gemm); })
           .Case([&](plan::CopyOp copy) {

@@ -81,6 +81,8 @@ OrderedJson toJson(const PlanOp &op) {
   out["where"] = op.where;
   if (op.work.bytes > 0)
     out["work"] = {op.work.bytes, op.work.matrixFlops, op.work.scalarFlops};
+  if (op.work.fp8Flops > 0)
+    out["work"].push_back(op.work.fp8Flops);
   return out;
 }
 
@@ -169,9 +171,9 @@ LaunchWork readWork(const JsonField &field) {
       number.misfit("a number that is not negative");
     return number.value->get<double>();
   });
-  if (numbers.size() != 3)
-    field.misfit("[bytes, matrix FLOP, scalar FLOP]");
-  return {numbers[0], numbers[1], numbers[2]};
+  if (numbers.size() != 3 && numbers.size() != 4)
+    field.misfit("[bytes, matrix FLOP, scalar FLOP] or those with FLOP on fp8 numbers");
+  return {numbers[0], numbers[1], numbers[2], numbers.size() == 4 ? numbers[3] : 0};
 }
 
 PlanOp readOp(const JsonField &field) {

@@ -92,6 +92,7 @@ struct LaunchWork {
   double bytes = 0;
   double matrixFlops = 0; ///< of products, attention and convolutions
   double scalarFlops = 0;
+  double fp8Flops = 0;    ///< of matrixFlops, those on fp8 numbers, which run at twice the rate
 };
 
 struct PlanOp {

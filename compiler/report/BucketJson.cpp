@@ -66,10 +66,13 @@ json kernelJson(const GraphRecord &graph, const FoldedKernel &entry) {
     inputs.push_back(valueJson(value, first.home, false));
   for (const ValueRecord &value : first.results)
     results.push_back(valueJson(value, first.home, true));
-  return {{"id", launches.front()}, {"launches", launches}, {"count", launches.size()}, {"block", entry.block}, {"family", first.family},
+  json kernel{{"id", launches.front()}, {"launches", launches}, {"count", launches.size()}, {"block", entry.block}, {"family", first.family},
           {"prepare", first.prepare}, {"anchor", first.anchor}, {"ops", ops}, {"inputs", inputs}, {"results", results},
           {"read", first.work.bytesRead}, {"written", first.work.bytesWritten}, {"weight_bytes", first.weightBytes}, {"saved", first.savedBytes},
           {"matrix_flops", first.work.matrixFlops}, {"scalar_flops", first.work.scalarFlops}, {"flops", first.work.flops()}, {"intensity", first.work.intensity()}, {"ir", first.ir}};
+  if (first.work.fp8Flops > 0)
+    kernel["fp8_flops"] = first.work.fp8Flops;
+  return kernel;
 }
 
 } // namespace

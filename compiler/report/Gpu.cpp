@@ -20,7 +20,8 @@ static const GpuPeaks &gpuOf(const std::string &name) {
 }
 
 static Work workOf(const json &kernel) {
-  return {.bytesRead = kernel["read"], .bytesWritten = kernel["written"], .matrixFlops = kernel["matrix_flops"], .scalarFlops = kernel["scalar_flops"]};
+  return {.bytesRead = kernel["read"], .bytesWritten = kernel["written"], .matrixFlops = kernel["matrix_flops"], .scalarFlops = kernel["scalar_flops"],
+          .fp8Flops = kernel.value("fp8_flops", 0.0)};
 }
 
 static void applyToBucket(json &bucket, const GpuPeaks &gpu) {

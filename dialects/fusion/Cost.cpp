@@ -46,7 +46,10 @@ double convFlops(dit::ConvOp op) {
 Work arithmeticOf(Operation *op) {
   Work work;
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](dit::MatmulOp matmul) { work.matrixFlops = matmulFlops(matmul); })
+      .Case([&](dit::MatmulOp matmul) {
+        work.matrixFlops = matmulFlops(matmul);
+        work.fp8Flops = is8BitFloat(elementOf(matmul.getLhs())) ? work.matrixFlops : 0;
+      })
       .Case([&](dit::AttentionOp attention) { work.matrixFlops = attentionFlops(attention); })
       .Case([&](dit::ConvOp conv) { work.matrixFlops = convFlops(conv); })
       .Case([&](dit::MapOp map) {
@@ -106,6 +109,7 @@ Work &Work::operator+=(const Work &other) {
   bytesWritten += other.bytesWritten;
   matrixFlops += other.matrixFlops;
   scalarFlops += other.scalarFlops;
+  fp8Flops += other.fp8Flops;
   return *this;
 }
 
@@ -131,7 +135,7 @@ Work workOf(Operation *op) {
 }
 
 static std::array<double, 3> floors(const Work &work, const GpuPeaks &gpu) {
-  return {work.bytes() / gpu.bandwidth, work.matrixFlops / gpu.matrixFlops, work.scalarFlops / gpu.scalarFlops};
+  return {work.bytes() / gpu.bandwidth, (work.matrixFlops - work.fp8Flops / 2) / gpu.matrixFlops, work.scalarFlops / gpu.scalarFlops};
 }
 
 double rooflineSeconds(const Work &work, const GpuPeaks &gpu) { return std::ranges::max(floors(work, gpu)); }
@@ -153,7 +157,7 @@ bool isWorthHolding(double savedMicroseconds, int64_t bytes) {
 static Work quantizedWorkOf(dit::MatmulOp product) {
   Work work = workOf(product);
   work.bytesRead -= (dit::tensorBytes(tensorType(product.getLhs())) + dit::tensorBytes(tensorType(product.getRhs()))) / 2;
-  work.matrixFlops /= 2; // at the rate of 16-bit numbers
+  work.fp8Flops = work.matrixFlops;
   return work;
 }
 

@@ -17,6 +17,7 @@ struct Work {
   double bytesRead = 0, bytesWritten = 0;
   double matrixFlops = 0; ///< of products, attention and convolutions: 2 per multiply-add
   double scalarFlops = 0; ///< of maps, norms and reductions: 1 per scalar operation
+  double fp8Flops = 0;    ///< of matrixFlops, those on fp8 numbers, which run at twice the rate
 
   double bytes() const { return bytesRead + bytesWritten; }
   double flops() const { return matrixFlops + scalarFlops; }
@@ -25,7 +26,7 @@ struct Work {
   Work &operator+=(const Work &other);
 };
 
-/// What a plan.launch carries of it: bytes, matrixFlops, scalarFlops.
+/// What a plan.launch carries of it: bytes, matrixFlops, scalarFlops, and fp8Flops where there are any.
 inline constexpr char kWorkAttr[] = "plan.work";
 
 /// Dense peak rates from the vendors' data sheets.

@@ -48,7 +48,10 @@ void Launches::lower(Operation *op, KernelSpec spec) {
   spec.outputs = op->getNumResults();
   if (plan::LaunchOp launched = launch(op->getLoc(), spec, args, prepared)) {
     Work work = workOf(op);
-    launched->setAttr(kWorkAttr, program.b.getDenseF64ArrayAttr({work.bytes(), work.matrixFlops, work.scalarFlops}));
+    SmallVector<double> numbers{work.bytes(), work.matrixFlops, work.scalarFlops};
+    if (work.fp8Flops > 0)
+      numbers.push_back(work.fp8Flops);
+    launched->setAttr(kWorkAttr, program.b.getDenseF64ArrayAttr(numbers));
   }
 }
 

@@ -49,7 +49,7 @@ struct Peaks {
   double floorOf(const LaunchWork &work) const {
     if (gpu.empty() || work.bytes == 0)
       return 0;
-    return std::max({work.bytes / bandwidth, work.matrixFlops / matrixFlops, work.scalarFlops / scalarFlops});
+    return std::max({work.bytes / bandwidth, (work.matrixFlops - work.fp8Flops / 2) / matrixFlops, work.scalarFlops / scalarFlops});
   }
 };
 
