@@ -7,6 +7,7 @@
 #include "codegen/cuda/Images.h"
 #include "codegen/cuda/tuning/TunedTiles.h"
 #include "compiler/PlanWriter.h"
+#include "dialects/dit/Tensors.h"
 #include "runtime/Error.h"
 #include "runtime/Hash.h"
 #include "runtime/Zip.h"
@@ -119,8 +120,8 @@ private:
     std::vector<tuning::Argument> arguments;
     for (unsigned i = 0; i < kernel.getNumArgs(); ++i) {
       MemRefType type = kernel.getArgType(i);
-      // Products of about unit variance, as a model's are.
-      double scale = weights.count(i) ? 1 / std::sqrt(static_cast<double>(type.getShape().back())) : 1;
+      // Products of about unit variance, as a model's are; quantised rows, whose largest of some thousands is 448.
+      double scale = is8BitFloat(type.getElementType()) ? 112 : weights.count(i) ? 1 / std::sqrt(static_cast<double>(type.getShape().back())) : 1;
       arguments.push_back({dtypeOf(type.getElementType()), extentOf(type), i + outputs >= kernel.getNumArgs(), scale});
     }
     return arguments;

@@ -50,7 +50,7 @@ std::string now() {
 class Tuner::Contest {
 public:
   Contest(Tuner &tuner, const Job &job)
-      : tuner(tuner), gpu(tuner.gpu), job(job), memory(tuner.gpu, job, tuner.library != nullptr) {}
+      : tuner(tuner), gpu(tuner.gpu), job(job), memory(tuner.gpu, job, hasLibrary()) {}
 
   Entry run(std::vector<Excluded> known) {
     excluded = std::move(known);
@@ -66,6 +66,9 @@ public:
   }
 
 private:
+  /// Products of fp8 are not compared with the library's, which plans do not call.
+  bool hasLibrary() const { return tuner.library && parseDType(job.key.dtype) != DType::f8e4m3; }
+
   /// A candidate, or the library.
   struct Runner {
     const Candidate *candidate; ///< null: the library
@@ -187,7 +190,7 @@ private:
   }
 
   void addLibrary() {
-    if (!tuner.library)
+    if (!hasLibrary())
       return;
     for (size_t i = 0; i < job.products.size(); ++i) {
       const Product &p = job.products[i];

@@ -21,6 +21,7 @@ std::optional<uint32_t> kindOf(DType dtype) {
   case DType::f16: return 1;
   case DType::f32: return 2;
   case DType::f64: return 3;
+  case DType::f8e4m3: return 4;
   default: return std::nullopt;
   }
 }

@@ -15,7 +15,7 @@
 namespace ditc::tuning_tools {
 
 constexpr int kThreads = 256;
-constexpr u32 kBF16 = 0, kF16 = 1, kF32 = 2, kF64 = 3;  // how elements are stored
+constexpr u32 kBF16 = 0, kF16 = 1, kF32 = 2, kF64 = 3, kE4M3 = 4;  // how elements are stored
 
 __device__ inline u64 mix(u64 x) {
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -34,6 +34,7 @@ __device__ inline float read(const void *from, u64 i, u32 kind) {
   case kBF16: return Pair<BF16>::low(static_cast<const u16 *>(from)[i]);
   case kF16: return Pair<F16>::low(static_cast<const u16 *>(from)[i]);
   case kF32: return static_cast<const float *>(from)[i];
+  case kE4M3: return Pair<E4M3>::low(static_cast<const u8 *>(from)[i]);
   default: return float(static_cast<const double *>(from)[i]);
   }
 }
@@ -43,6 +44,7 @@ __device__ inline void write(void *to, u64 i, u32 kind, float value) {
   case kBF16: static_cast<u16 *>(to)[i] = u16(Pair<BF16>::pack(value, 0)); break;
   case kF16: static_cast<u16 *>(to)[i] = u16(Pair<F16>::pack(value, 0)); break;
   case kF32: static_cast<float *>(to)[i] = value; break;
+  case kE4M3: static_cast<u8 *>(to)[i] = u8(Pair<E4M3>::pack(value, 0)); break;
   default: static_cast<double *>(to)[i] = value;
   }
 }
