@@ -154,7 +154,10 @@ private:
 
   /// Products of one input, which have been looked at.
   bool areColumns(Id a, Id b) const {
-    return isa<dit::MatmulOp>(graph.cluster(a).anchors.front()) && isa<dit::MatmulOp>(graph.cluster(b).anchors.front()) && inputOf(a) == inputOf(b);
+    auto isProduct = llvm::IsaPred<dit::MatmulOp>;
+    auto inputs = [](Operation *anchor) { return anchor->getOperand(0); };
+    ArrayRef<Operation *> first = graph.cluster(a).anchors, second = graph.cluster(b).anchors;
+    return isProduct(first.front()) && isProduct(second.front()) && llvm::any_of(first, [&](Operation *anchor) { return llvm::is_contained(llvm::map_range(second, inputs), anchor->getOperand(0)); });
   }
 
   /// What is once per generation (the projection of a text) does not join what is of every step.
