@@ -20,3 +20,10 @@ target_link_libraries(ditc_launch_order_objects PUBLIC ditc_passes GTest::gtest_
 add_executable(ditc_launch_order_test)
 target_link_libraries(ditc_launch_order_test PRIVATE ditc_launch_order_objects)
 add_test(NAME launch-order COMMAND ditc_launch_order_test)
+
+# Parts of values, by the reference evaluator.
+add_library(ditc_parts_of_values_objects OBJECT unit/parts_of_values_test.cpp)
+target_link_libraries(ditc_parts_of_values_objects PUBLIC ditc_passes GTest::gtest_main)
+add_executable(ditc_parts_of_values_test)
+target_link_libraries(ditc_parts_of_values_test PRIVATE ditc_parts_of_values_objects)
+add_test(NAME parts-of-values COMMAND ditc_parts_of_values_test)

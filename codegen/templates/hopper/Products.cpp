@@ -161,6 +161,8 @@ public:
     return {Reason::NoSlot, op->getResult(0)};
   }
 
+  size_t maxResults(const Cluster &cluster) const override { return kMaxGemmResults * streamsOf({&cluster}).size(); }
+
   /// Products of one input side by side (Q, K, V), or the same of two inputs: two streams, image and text.
   Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
     auto first = cast<dit::MatmulOp>(a.anchors.front()), second = cast<dit::MatmulOp>(b.anchors.front());
