@@ -52,8 +52,10 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   simplify(pm); // queries and keys cut the same tables
   if (options.quantize == Quantize::Fp8) // before maps fuse: scales join what is in front of products and behind them
     pm.addNestedPass<func::FuncOp>(createQuantizeProducts({.skip = listOf(options.quantizeSkip), .only = listOf(options.quantizeOnly)}));
-  pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = options.numerics == Numerics::Eager})); // chains: one pass over memory
-  pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = keepRoundings})); // chains: one pass over memory
+  pm.addNestedPass<func::FuncOp>(createSplitMaps()); // modulation of each token: parts belong to what reads them
+  pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = keepRoundings}));
+  simplify(pm); // and blocks read the same parts
   auto catalogue = std::make_shared<const Catalogue>(hopperCatalogue());
   pm.addNestedPass<func::FuncOp>(createGroupKernels(catalogue)); // what one launch computes
   pm.addNestedPass<func::FuncOp>(createMarkInvariant());
@@ -133,6 +135,7 @@ static void registerForListing() {
   registerHoistSlices();
   registerNarrowAttention();
   registerSinkConcats();
+  registerSplitMaps();
   registerCanonicalizerPass();
   registerCSEPass();
   registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });

@@ -7,8 +7,9 @@
 //      finds that it holds more memory than the time is worth (K and V of a text, for all blocks),
 //   2. what feeds a kernel joins it (concats as ranges, head layouts, the SiLU before modulations); what others read
 //      as well is computed again where the template's cost model says that this is cheaper than to load it,
-//   3. what reads a kernel joins its epilogue (bias, activation, gates, residual, QK-norm, RoPE); parts of a value that
-//      others read as such (V of a joint QKV layer) are then stored, and not the whole,
+//   3. what reads a kernel joins its epilogue (bias, activation, gates, residual, QK-norm, RoPE), if no norm has to be stored
+//      for that; parts of a value that others read as such (V of a joint QKV layer) are then stored, and not the whole, as
+//      long as a launch has so many results,
 //   4. chains of norms and maps become one pass over the rows,
 //   5. kernels of two streams with the same code (image and text tokens) become one launch, unless one of them is the same
 //      in every step; so do products of few rows that are independent, whatever their shapes,
@@ -154,7 +155,10 @@ private:
 
   /// Products of one input, which have been looked at.
   bool areColumns(Id a, Id b) const {
-    return isa<dit::MatmulOp>(graph.cluster(a).anchors.front()) && isa<dit::MatmulOp>(graph.cluster(b).anchors.front()) && inputOf(a) == inputOf(b);
+    auto isProduct = llvm::IsaPred<dit::MatmulOp>;
+    auto inputs = [](Operation *anchor) { return anchor->getOperand(0); };
+    ArrayRef<Operation *> first = graph.cluster(a).anchors, second = graph.cluster(b).anchors;
+    return isProduct(first.front()) && isProduct(second.front()) && llvm::any_of(first, [&](Operation *anchor) { return llvm::is_contained(llvm::map_range(second, inputs), anchor->getOperand(0)); });
   }
 
   /// What is once per generation (the projection of a text) does not join what is of every step.

@@ -7,6 +7,9 @@
 // A slice of columns passes a permute always, and a reshape where it takes a range of the outermost of the dimensions that
 // the columns were split into. Slices of rows stay: what is behind them says how all rows are stored.
 //
+// What was padded and is cut again (Mochi's attention, whose text was packed) is not padded: the pad moves behind the views, to the
+// slices, where canonicalisation drops it, or pads those parts alone that reach over the edge.
+//
 // Before:
 //   func.func @f(%x: tensor<5x16xf32>, %w: tensor<48x16xf32>) -> tensor<1x2x5x8xf32> {
 //     %m = dit.matmul %x, %w transpose_rhs : (tensor<5x16xf32>, tensor<48x16xf32>) -> tensor<5x48xf32>
@@ -155,11 +158,77 @@ private:
   static Value rearranged(dit::ViewOp view, Value part, ArrayRef<int64_t> shape, OpBuilder &b) { return dit::ViewOp::create(b, view.getLoc(), view.getType().clone(shape), part); }
 };
 
+/// Is the value read by parts only, behind whatever views?
+bool isReadByParts(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) { return isa<dit::SliceOp>(user) || (isa<dit::ViewOp, dit::PermuteOp>(user) && isReadByParts(user->getResult(0))); });
+}
+
+/// What a pad adds to each dimension.
+struct Border {
+  SmallVector<int64_t> low, high;
+
+  bool isPadded(size_t dim) const { return low[dim] + high[dim] > 0; }
+  static Border none(size_t rank) { return {SmallVector<int64_t>(rank, 0), SmallVector<int64_t>(rank, 0)}; }
+};
+
+/// A rearrangement of a padded value that is read by parts becomes one of the value itself, padded behind it: the slices then see
+/// that they read what was padded, and nothing of the border.
+template <typename View> struct SinkPad : OpRewritePattern<View> {
+  using OpRewritePattern<View>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(View op, PatternRewriter &rewriter) const override {
+    auto pad = op.getInput().template getDefiningOp<dit::PadOp>();
+    if (!pad || tensorType(pad.getInput()).getNumElements() == 0 || !isReadByParts(pad.getResult()))
+      return failure();
+    std::optional<Border> border = borderBehind(op, {SmallVector<int64_t>(pad.getLow()), SmallVector<int64_t>(pad.getHigh())});
+    if (!border)
+      return failure();
+    SmallVector<int64_t> shape(op.getType().getShape());
+    for (auto [size, low, high] : llvm::zip(shape, border->low, border->high))
+      size -= low + high;
+    auto view = cast<View>(rewriter.clone(*op));
+    view.getInputMutable().assign(pad.getInput());
+    view.getResult().setType(op.getType().clone(shape));
+    rewriter.replaceOpWithNewOp<dit::PadOp>(op, op.getType(), view.getResult(), border->low, border->high, pad.getValue());
+    return success();
+  }
+
+private:
+  static std::optional<Border> borderBehind(dit::PermuteOp permute, const Border &border) {
+    Border result;
+    for (int64_t dim : permute.getPermutation()) {
+      result.low.push_back(border.low[dim]);
+      result.high.push_back(border.high[dim]);
+    }
+    return result;
+  }
+
+  /// A padded dimension stays one of its own.
+  static std::optional<Border> borderBehind(dit::ViewOp view, const Border &border) {
+    ArrayRef<int64_t> from = shapeOf(view.getInput()), to = shapeOf(view.getResult());
+    Border result = Border::none(to.size());
+    int64_t before = 1, beforeTo = 1;
+    size_t j = 0;
+    for (auto [i, size] : llvm::enumerate(from)) {
+      if (border.isPadded(i)) {
+        while (j < to.size() && (beforeTo < before || (beforeTo == before && to[j] == 1)))
+          beforeTo *= to[j++];
+        if (j == to.size() || beforeTo != before || to[j] != size)
+          return std::nullopt;
+        result.low[j] = border.low[i];
+        result.high[j] = border.high[i];
+      }
+      before *= size;
+    }
+    return result;
+  }
+};
+
 class HoistSlices : public impl::HoistSlicesBase<HoistSlices> {
 public:
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>>(&getContext());
+    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>, SinkPad<dit::PermuteOp>, SinkPad<dit::ViewOp>>(&getContext());
     dit::SliceOp::getCanonicalizationPatterns(patterns, &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

@@ -55,7 +55,7 @@ void KernelGrowth::growReaders(Id id) {
     if (other == id || other == ClusterGraph::kNone || !isTakeable(other))
       continue;
     const Cluster &cluster = graph.cluster(id);
-    if (!cluster.kernel->acceptsReader(cluster, reader) || graph.wouldCycleWithReader(id, other))
+    if (!cluster.kernel->acceptsReader(cluster, reader) || savedBytes(id, reader) < 0 || graph.wouldCycleWithReader(id, other))
       continue;
     graph.merge(id, other);
     for (Operation *next : reader->getUsers())
@@ -63,6 +63,27 @@ void KernelGrowth::growReaders(Id id) {
   }
   takeParts(id);
   trimViews(id);
+  storeWholes(id);
+}
+
+/// Bytes that are not moved when the kernel `id` computes `reader`: what that takes of it is not loaded, nor stored where nothing
+/// else reads it. A norm that nothing but the reader reads, and that could be computed on the way, is stored and loaded then.
+int64_t KernelGrowth::savedBytes(Id id, Operation *reader) const {
+  int64_t bytes = 0;
+  llvm::SmallDenseSet<Value, 8> seen;
+  for (Value operand : reader->getOperands()) {
+    Operation *def = operand.getDefiningOp();
+    Id other = def ? graph.clusterOf(def) : ClusterGraph::kNone;
+    if (other == ClusterGraph::kNone || !seen.insert(operand).second)
+      continue;
+    bool isAlone = llvm::all_of(operand.getUsers(), [&](Operation *user) { return user == reader; });
+    int64_t size = dit::tensorBytes(cast<RankedTensorType>(operand.getType()));
+    if (other == id)
+      bytes += isAlone && !dit::isViewOp(def) ? 2 * size : size;
+    else if (isAlone && isTakeable(other) && isa<dit::NormOp>(def))
+      bytes -= 2 * size;
+  }
+  return bytes;
 }
 
 /// Of a value that the kernel itself reads by parts (queries and keys, to normalise them) others read parts as well (values).
@@ -108,6 +129,20 @@ void KernelGrowth::trimViews(Id id) {
       graph.release(op);
       changed = true;
     }
+  }
+}
+
+/// A kernel has a bounded number of results. With more parts than that, what they are parts of is stored, and read in parts.
+void KernelGrowth::storeWholes(Id id) {
+  size_t most = graph.cluster(id).kernel->maxResults(graph.cluster(id));
+  for (bool changed = true; changed && graph.resultsOf(id).size() > most;) {
+    changed = false;
+    SmallVector<Operation *> ops = graph.cluster(id).ops;
+    for (Operation *op : llvm::reverse(ops))
+      if (dit::isViewOp(op) && !graph.isReadInside(op, id)) {
+        graph.release(op);
+        changed = true;
+      }
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels grow by single operations: by what feeds them, which is computed again where others read it as well and that is
-// cheaper than to load it, and by what reads them. Whether an operation fits is the template's answer.
+// cheaper than to load it, and by what reads them. Whether an operation fits is the template's answer; whether it moves more
+// bytes there than in a kernel with something else that it reads is counted here.
 #pragma once
 
 #include "passes/ClusterGraph.h"
@@ -23,10 +24,12 @@ public:
   Verdict acceptsFeeding(Id id, mlir::Operation *producer) const;
 
 private:
+  int64_t savedBytes(Id id, mlir::Operation *reader) const;
   unsigned otherReaders(mlir::Operation *producer, Id id) const;
   void takeParts(Id id);
   bool take(Id id, mlir::Operation *view);
   void trimViews(Id id);
+  void storeWholes(Id id);
 
   ClusterGraph &graph;
 };

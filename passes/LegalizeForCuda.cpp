@@ -3,9 +3,10 @@
 // LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. A fusion that the
 // target takes stays; a product of several things side by side may come apart by columns into two of them (ColumnParts.h);
 // any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with
-// what follows it. Products are a kernel of the target's where it would be no slower than the library's; products of one
-// input that are not become one product, whose weights are joined when they are bound, if that is worth the memory. Views
-// at the edge stay outside, where they cost nothing. Single operations become rowwise kernels of their own.
+// what follows it. Products are kernels of the target's, all as one or those of one input together, where that would be no
+// slower than the library's; products of one input that are not become one product, whose weights are joined when they are
+// bound, if that is worth the memory. Views at the edge stay outside, where they cost nothing. Single operations become
+// rowwise kernels of their own.
 //
 // Before:
 //   func.func @f(%x: tensor<64x32xbf16>) -> tensor<64x128xbf16> {
@@ -157,17 +158,49 @@ private:
       inputs.map(argument, input);
     b.setInsertionPoint(fusion);
     SmallVector<Operation *> products = llvm::map_to_vector(all, [&](dit::MatmulOp op) { return b.clone(*op, inputs); });
-    dit::FusionOp alone = makeFusion(b, "gemm", products, llvm::map_to_vector(products, [](Operation *op) -> Value { return op->getResult(0); }));
-    bool takes = kernels.takes(alone) && kernels.prefersToLibrary(alone);
-    alone.erase();
+    bool takes = isOwnLaunch(products);
+    for (Operation *op : products)
+      op->erase();
     return takes;
+  }
+
+  /// Would the target rather have the products, with nothing behind them, as one launch of its own than as calls of the library?
+  bool isOwnLaunch(ArrayRef<Operation *> products) {
+    b.setInsertionPointAfter(products.back());
+    SmallVector<Operation *> copies = llvm::map_to_vector(products, [&](Operation *op) { return b.clone(*op); });
+    dit::FusionOp alone = makeFusion(b, "gemm", copies, llvm::map_to_vector(copies, [](Operation *op) -> Value { return op->getResult(0); }));
+    bool isOwn = kernels.takes(alone) && kernels.prefersToLibrary(alone);
+    alone.erase();
+    return isOwn;
+  }
+
+  /// Products as launches of the target's own, where it prefers them: all as one, or else those of one input, as many as it takes.
+  SmallVector<SmallVector<Operation *>> ownLaunches(ArrayRef<Operation *> products) {
+    if (isOwnLaunch(products))
+      return {SmallVector<Operation *>(products)};
+    SmallVector<SmallVector<Operation *>> launches;
+    llvm::DenseMap<Value, size_t> last; // launch of an input
+    for (Operation *op : products) {
+      Value input = op->getOperand(0);
+      if (auto found = last.find(input); found != last.end()) {
+        launches[found->second].push_back(op);
+        if (isOwnLaunch(launches[found->second]))
+          continue;
+        launches[found->second].pop_back();
+      }
+      if (isOwnLaunch({op})) {
+        last[input] = launches.size();
+        launches.push_back({op});
+      }
+    }
+    return launches;
   }
 
   //===-- Splitting -------------------------------------------------------------------------------===//
 
   void split(dit::FusionOp fusion) {
     bool isGemv = fusion.getFamily() == "gemv", isRowwise = fusion.getFamily() == "rowwise";
-    bool productsAreKernels = fusion.getFamily() == "gemm" && takesProductsAlone(fusion);
+    bool isGemm = fusion.getFamily() == "gemm";
     Operation *next = fusion->getNextNode();
     SmallVector<Operation *> ops = inlineFusion(fusion), before, hearts, after;
     llvm::SmallPtrSet<Operation *, 16> behind;
@@ -186,25 +219,29 @@ private:
       op->moveBefore(hearts.front());
     if (llvm::none_of(before, llvm::IsaPred<dit::ConcatOp>)) // parts of a concat are written in their place
       rowwise.group(before, hearts.front());
-    if (isGemv || productsAreKernels)
-      groupProducts(isGemv ? "gemv" : "gemm", hearts, after, next);
+    if (areIndependent(hearts, after)) {
+      for (Operation *op : after)
+        op->moveBefore(next);
+      if (isGemv)
+        groupProducts("gemv", hearts);
+      if (isGemm)
+        for (ArrayRef<Operation *> launch : ownLaunches(hearts))
+          groupProducts("gemm", launch);
+    }
     rowwise.group(after, next);
   }
 
+  /// Products of which none needs another one's result: such share no launch.
+  static bool areIndependent(ArrayRef<Operation *> hearts, ArrayRef<Operation *> after) {
+    return llvm::all_of(hearts, [&](Operation *op) {
+      return isa<dit::MatmulOp>(op) && llvm::none_of(op->getOperands(), [&](Value operand) { return llvm::is_contained(after, operand.getDefiningOp()) || llvm::is_contained(hearts, operand.getDefiningOp()); });
+    });
+  }
+
   /// All products as one launch.
-  void groupProducts(StringRef family, ArrayRef<Operation *> hearts, ArrayRef<Operation *> after, Operation *next) {
-    if (hearts.empty() || !llvm::all_of(hearts, llvm::IsaPred<dit::MatmulOp>))
-      return;
-    for (Operation *op : hearts) // a product that needs another one's result cannot share its launch
-      if (llvm::any_of(op->getOperands(), [&](Value operand) {
-            return llvm::is_contained(after, operand.getDefiningOp()) || llvm::is_contained(hearts, operand.getDefiningOp());
-          }))
-        return;
-    for (Operation *op : after)
-      op->moveBefore(next);
-    SmallVector<Value> results = llvm::map_to_vector(hearts, [](Operation *op) -> Value { return op->getResult(0); });
-    b.setInsertionPointAfter(hearts.back());
-    makeFusion(b, family, hearts, results);
+  void groupProducts(StringRef family, ArrayRef<Operation *> products) {
+    b.setInsertionPointAfter(products.back());
+    makeFusion(b, family, products, llvm::map_to_vector(products, [](Operation *op) -> Value { return op->getResult(0); }));
   }
 
   Block &block;

@@ -22,6 +22,10 @@ def FuseMaps : Pass<"ditc-fuse-maps", "::mlir::func::FuncOp"> {
   let options = [Option<"keepRoundings", "keep-roundings", "bool", "false", "keep every rounding of the source graph">];
 }
 
+def SplitMaps : Pass<"ditc-split-maps", "::mlir::func::FuncOp"> {
+  let summary = "maps of large values that are read by parts are computed where the parts are read";
+}
+
 def MarkInvariant : Pass<"ditc-mark-invariant", "::mlir::func::FuncOp"> {
   let summary = "marks what gives the same result in every denoising step";
 }

@@ -160,6 +160,34 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
   }
 };
 
+/// slice(pad(x)) reads x: all that it takes where that lies within what was padded, or else what does, and pads the part
+/// again, if nobody wants the whole.
+struct SliceOfPad : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto pad = op.getInput().getDefiningOp<PadOp>();
+    if (!pad || op.getType().getNumElements() == 0)
+      return failure();
+    SmallVector<int64_t> offsets, sizes, low, high;
+    for (auto [i, size] : llvm::enumerate(tensorType(pad.getInput()).getShape())) {
+      int64_t count = op.getType().getDimSize(i), step = op.getSteps()[i], first = op.getOffsets()[i] - pad.getLow()[i], last = first + (count - 1) * step;
+      bool isInside = first >= 0 && last < size;
+      if (last < 0 || first >= size || (!isInside && step != 1))
+        return failure();
+      low.push_back(std::max<int64_t>(-first, 0));
+      high.push_back(isInside ? 0 : std::max<int64_t>(last + 1 - size, 0));
+      offsets.push_back(std::max<int64_t>(first, 0));
+      sizes.push_back(count - low.back() - high.back());
+    }
+    if (ArrayRef<int64_t>(sizes) != op.getType().getShape() && !llvm::all_of(pad->getUsers(), llvm::IsaPred<SliceOp>))
+      return failure();
+    Value part = rewriter.createOrFold<SliceOp>(op.getLoc(), op.getType().clone(sizes), pad.getInput(), offsets, op.getSteps());
+    rewriter.replaceOp(op, rewriter.createOrFold<PadOp>(pad.getLoc(), op.getType(), part, low, high, pad.getValue()));
+    return success();
+  }
+};
+
 /// True when `second` goes on along `axis` where `first` ends, in the same tensor.
 static bool continues(SliceOp first, SliceOp second, int64_t axis) {
   if (first.getInput() != second.getInput() || first.getSteps() != second.getSteps() || first.getSteps()[axis] != 1)
@@ -205,7 +233,7 @@ void ViewOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContex
 
 void PermuteOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<PermuteOfOnes>(context); }
 
-void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat>(context); }
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat, SliceOfPad>(context); }
 
 //===-- Products ----------------------------------------------------------------------------------===//
 

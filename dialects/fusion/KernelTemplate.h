@@ -7,6 +7,7 @@
 #include "dialects/dit/Dit.h"
 #include "dialects/fusion/Reason.h"
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,11 @@ public:
     (void)others;
     Verdict verdict = acceptsProducer(cluster, op);
     return verdict ? Verdict{Reason::RecomputeTooDear, op->getResult(0)} : verdict;
+  }
+  /// Results that a launch can have.
+  virtual size_t maxResults(const Cluster &cluster) const {
+    (void)cluster;
+    return std::numeric_limits<size_t>::max();
   }
   /// May two kernels of this template, neither of which needs the other, be one launch?
   virtual Verdict acceptsTogether(const Cluster &a, const Cluster &b) const = 0;

@@ -85,6 +85,47 @@ func.func @slice_of_concat(%x: tensor<2x1xf32>, %y: tensor<2x1xf32>) -> tensor<2
 
 // -----
 
+// CHECK-LABEL: @slice_of_pad
+// CHECK-NEXT: %[[S:.*]] = dit.slice %arg0 offsets [1] steps [2] : tensor<9xf32> -> tensor<4xf32>
+// CHECK-NEXT: return %[[S]]
+func.func @slice_of_pad(%x: tensor<9xf32>) -> tensor<4xf32> {
+  %p = dit.pad %x low [2] high [3] value 1.0 : f32 : tensor<9xf32> -> tensor<14xf32>
+  %s = dit.slice %p offsets [3] steps [2] : tensor<14xf32> -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// -----
+
+// Beyond the edge only what is taken is padded.
+// CHECK-LABEL: @slice_over_edge
+// CHECK-NEXT: %[[S:.*]] = dit.slice %arg0 offsets [0] steps [1] : tensor<9xf32> -> tensor<3xf32>
+// CHECK-NEXT: %[[P:.*]] = dit.pad %[[S]] low [1] high [0] value 1.0{{.*}} : f32 : tensor<3xf32> -> tensor<4xf32>
+// CHECK-NEXT: return %[[P]]
+func.func @slice_over_edge(%x: tensor<9xf32>) -> tensor<4xf32> {
+  %p = dit.pad %x low [2] high [3] value 1.0 : f32 : tensor<9xf32> -> tensor<14xf32>
+  %s = dit.slice %p offsets [1] steps [1] : tensor<14xf32> -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// -----
+
+// Nothing but the border, a part of it in steps, or beside the whole: as it is.
+// CHECK-LABEL: @slice_stays_behind_pad
+// CHECK-NEXT: dit.pad
+// CHECK-NEXT: dit.slice %{{.*}} offsets [12]
+// CHECK-NEXT: dit.slice %{{.*}} offsets [1]
+// CHECK-NEXT: dit.slice %{{.*}} offsets [10]
+// CHECK-NOT: dit.pad
+func.func @slice_stays_behind_pad(%x: tensor<9xf32>) -> (tensor<2xf32>, tensor<3xf32>, tensor<2xf32>, tensor<14xf32>) {
+  %p = dit.pad %x low [2] high [3] value 1.0 : f32 : tensor<9xf32> -> tensor<14xf32>
+  %s = dit.slice %p offsets [12] steps [1] : tensor<14xf32> -> tensor<2xf32>
+  %t = dit.slice %p offsets [1] steps [2] : tensor<14xf32> -> tensor<3xf32>
+  %u = dit.slice %p offsets [10] steps [1] : tensor<14xf32> -> tensor<2xf32>
+  return %s, %t, %u, %p : tensor<2xf32>, tensor<3xf32>, tensor<2xf32>, tensor<14xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @slice_of_slice
 // CHECK: dit.slice %arg0 offsets [7] steps [6]
 func.func @slice_of_slice(%x: tensor<20xf32>) -> tensor<2xf32> {

@@ -72,3 +72,21 @@ func.func @matrix_rotation(%x: tensor<1x24x32xbf16>, %w: tensor<128x32xbf16>, %a
   %y = dit.view %r : tensor<1x2x24x32x2xbf16> -> tensor<1x2x24x64xbf16>
   return %y : tensor<1x2x24x64xbf16>
 }
+
+// -----
+
+// A launch has four results: of more parts the whole is stored, and each is a view of it.
+// CHECK-LABEL: func.func @six
+// CHECK: %[[M:.*]] = dit.fusion "gemm"(%arg0, %arg1) : {{.*}} -> tensor<64x384xbf16>
+// CHECK-COUNT-6: dit.slice %[[M]]
+// CHECK: return
+func.func @six(%x: tensor<64x32xbf16>, %w: tensor<384x32xbf16>) -> (tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>) {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<64x32xbf16>, tensor<384x32xbf16>) -> tensor<64x384xbf16>
+  %s0 = dit.slice %m offsets [0, 0] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
+  %s1 = dit.slice %m offsets [0, 64] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
+  %s2 = dit.slice %m offsets [0, 128] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
+  %s3 = dit.slice %m offsets [0, 192] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
+  %s4 = dit.slice %m offsets [0, 256] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
+  %s5 = dit.slice %m offsets [0, 320] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
+  return %s0, %s1, %s2, %s3, %s4, %s5 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>
+}

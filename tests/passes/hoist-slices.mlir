@@ -62,3 +62,50 @@ func.func @no_product(%x: tensor<4x6x8xf32>) -> tensor<3x4x8xf32> {
   %s = dit.slice %p offsets [0, 0, 0] steps [1, 1, 1] : tensor<6x4x8xf32> -> tensor<3x4x8xf32>
   return %s : tensor<3x4x8xf32>
 }
+
+// -----
+
+// Packed text: attention on tokens that are there, padded and cut into image and text again. The image's are what attention
+// stored; the text's are padded alone.
+// CHECK-LABEL: @padded
+// CHECK-NEXT: %[[P:.*]] = dit.permute %arg0 [1, 0, 2] : tensor<2x60x8xf32> -> tensor<60x2x8xf32>
+// CHECK-NEXT: %[[V:.*]] = dit.view %[[P]] : tensor<60x2x8xf32> -> tensor<60x16xf32>
+// CHECK-NEXT: %[[I:.*]] = dit.slice %[[V]] offsets [0, 0] steps [1, 1] : tensor<60x16xf32> -> tensor<50x16xf32>
+// CHECK-NEXT: %[[T:.*]] = dit.slice %[[V]] offsets [50, 0] steps [1, 1] : tensor<60x16xf32> -> tensor<10x16xf32>
+// CHECK-NEXT: %[[U:.*]] = dit.pad %[[T]] low [0, 0] high [6, 0] {{.*}} -> tensor<16x16xf32>
+// CHECK-NEXT: return %[[I]], %[[U]]
+func.func @padded(%x: tensor<2x60x8xf32>) -> (tensor<50x16xf32>, tensor<16x16xf32>) {
+  %p = dit.pad %x low [0, 0, 0] high [0, 6, 0] value 0.0 : f32 : tensor<2x60x8xf32> -> tensor<2x66x8xf32>
+  %t = dit.permute %p [1, 0, 2] : tensor<2x66x8xf32> -> tensor<66x2x8xf32>
+  %v = dit.view %t : tensor<66x2x8xf32> -> tensor<66x16xf32>
+  %i = dit.slice %v offsets [0, 0] steps [1, 1] : tensor<66x16xf32> -> tensor<50x16xf32>
+  %u = dit.slice %v offsets [50, 0] steps [1, 1] : tensor<66x16xf32> -> tensor<16x16xf32>
+  return %i, %u : tensor<50x16xf32>, tensor<16x16xf32>
+}
+
+// -----
+
+// Read whole as well, it stays padded where it is; so it does where a view mixes the border with what is inside.
+// CHECK-LABEL: @whole
+// CHECK-NEXT: dit.pad
+// CHECK-NEXT: dit.permute
+// CHECK-NEXT: dit.slice
+func.func @whole(%x: tensor<4x6xf32>) -> (tensor<5x4xf32>, tensor<8x4xf32>) {
+  %p = dit.pad %x low [0, 0] high [0, 2] value 0.0 : f32 : tensor<4x6xf32> -> tensor<4x8xf32>
+  %t = dit.permute %p [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
+  %s = dit.slice %t offsets [0, 0] steps [1, 1] : tensor<8x4xf32> -> tensor<5x4xf32>
+  return %s, %t : tensor<5x4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @mixed
+// CHECK-NEXT: dit.pad
+// CHECK-NEXT: dit.view
+// CHECK-NEXT: dit.slice
+func.func @mixed(%x: tensor<4x6xf32>) -> tensor<16xf32> {
+  %p = dit.pad %x low [0, 0] high [0, 2] value 0.0 : f32 : tensor<4x6xf32> -> tensor<4x8xf32>
+  %v = dit.view %p : tensor<4x8xf32> -> tensor<32xf32>
+  %s = dit.slice %v offsets [0] steps [1] : tensor<32xf32> -> tensor<16xf32>
+  return %s : tensor<16xf32>
+}

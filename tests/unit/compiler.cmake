@@ -27,3 +27,10 @@ target_link_libraries(ditc_quantize_objects PUBLIC ditc_passes ditc_reference GT
 add_executable(ditc_quantize_test)
 target_link_libraries(ditc_quantize_test PRIVATE ditc_quantize_objects)
 add_test(NAME quantize-products COMMAND ditc_quantize_test)
+
+# Parts of values, by the reference evaluator.
+add_library(ditc_parts_of_values_objects OBJECT unit/parts_of_values_test.cpp)
+target_link_libraries(ditc_parts_of_values_objects PUBLIC ditc_passes GTest::gtest_main)
+add_executable(ditc_parts_of_values_test)
+target_link_libraries(ditc_parts_of_values_test PRIVATE ditc_parts_of_values_objects)
+add_test(NAME parts-of-values COMMAND ditc_parts_of_values_test)

@@ -126,17 +126,29 @@ private:
     return problem.weights.size() == 1 || program.gated || llvm::all_of(problem.weights, [&](const TileWeight &weight) { return weight.columns % width == 0; });
   }
 
+  /// Results that no program has, whatever their shapes.
+  Verdict checkResults(RoleMap &roles) {
+    for (Value value : body.getTerminator()->getOperands()) {
+      if (!value.getDefiningOp() || !roles.find(value))
+        return {Reason::NoSlot, value};
+      if (!isOneType(value))
+        return {Reason::TypeUnsupported, value};
+    }
+    if (body.getTerminator()->getNumOperands() > kMaxOutputs * program.problems.size())
+      return {Reason::NoSlot, program.problems.front().product().getResult()};
+    return {};
+  }
+
   /// Dimensions of each result, and the size of heads when columns are mixed.
   Verdict readOutputs() {
     RoleMap roles(cluster);
+    if (Verdict verdict = checkResults(roles); !verdict) // before heads: what is no head is no reason for what else is wrong
+      return verdict;
     for (auto [i, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
-      const DimRoles *found = value.getDefiningOp() ? roles.find(value) : nullptr;
-      if (!found || !isOneType(value))
-        return {found ? Reason::TypeUnsupported : Reason::NoSlot, value};
       TileOutput output;
       output.result = i;
       output.columns = 1;
-      for (auto [dim, role] : llvm::enumerate(*found))
+      for (auto [dim, role] : llvm::enumerate(*roles.find(value)))
         if (role == DimRole::Column) {
           output.columnDims.push_back(dim);
           output.columns *= tensorType(value).getDimSize(dim);

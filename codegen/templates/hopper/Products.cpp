@@ -8,6 +8,7 @@
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -141,6 +142,21 @@ private:
   bool isTiled = true;
 };
 
+/// A weight as a launch sees it: its type, and whether it is transposed.
+using WeightKind = std::pair<Type, bool>;
+/// Weights by what they multiply.
+using Streams = llvm::MapVector<Value, SmallVector<WeightKind>>;
+
+Streams streamsOf(ArrayRef<const Cluster *> clusters) {
+  Streams streams;
+  for (const Cluster *cluster : clusters)
+    for (Operation *anchor : cluster->anchors) {
+      auto matmul = cast<dit::MatmulOp>(anchor);
+      streams[matmul.getLhs()].push_back({matmul.getRhs().getType(), matmul.getTransposeRhs()});
+    }
+  return streams;
+}
+
 class GemmTemplate : public KernelTemplate {
 public:
   StringRef family() const override { return "gemm"; }
@@ -153,14 +169,17 @@ public:
     return {Reason::NoSlot, op->getResult(0)};
   }
 
-  /// Products of one input side by side (Q, K, V), or of equal width over two streams (image and text).
+  size_t maxResults(const Cluster &cluster) const override { return kMaxGemmResults * streamsOf({&cluster}).size(); }
+
+  /// Products of one input side by side (Q, K, V), or the same of two inputs: two streams, image and text.
   Verdict acceptsTogether(const Cluster &a, const Cluster &b) const override {
     auto first = cast<dit::MatmulOp>(a.anchors.front()), second = cast<dit::MatmulOp>(b.anchors.front());
     if (tensorType(first.getLhs()).getElementType() != tensorType(second.getLhs()).getElementType())
       return {Reason::TypeUnsupported, second.getLhs()};
-    if (first.getLhs() == second.getLhs())
-      return {};
-    if (tensorType(first.getRhs()).getShape() != tensorType(second.getRhs()).getShape() || first.getTransposeRhs() != second.getTransposeRhs())
+    Streams streams = streamsOf({&a, &b});
+    if (streams.size() > kMaxGemmStreams)
+      return {Reason::DifferentInput, second.getLhs()};
+    if (streams.front().second != streams.back().second)
       return {Reason::ShapeMismatch, second.getRhs()};
     return {};
   }

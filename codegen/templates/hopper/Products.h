@@ -22,6 +22,8 @@ constexpr size_t kMaxGemvProducts = 1000;
 /// A gemm reads so many weights side by side where they are, each in whole tiles; more are copied into one.
 constexpr size_t kMaxGemmWeights = 4;
 constexpr int64_t kNarrowestTile = 64;
+/// Inputs that the products of a gemm have, and results for each.
+constexpr size_t kMaxGemmStreams = 2, kMaxGemmResults = 4;
 
 /// Columns of a result that one thread block of such a product computes.
 constexpr int64_t kGemvColumns = 8;
