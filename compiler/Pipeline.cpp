@@ -10,6 +10,7 @@
 #include "passes/LegalizeForCuda.h"
 #include "passes/LowerToPlan.h"
 #include "passes/PlanAttention.h"
+#include "passes/PlanConvolutions.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -64,6 +65,7 @@ static void buildPlan(OpPassManager &pm, const CompileOptions &options, const st
     simplify(pm);
     pm.addPass(createLowerToPlan(keepRoundings, kernels));
     pm.addPass(createPlanAttention(kernels));
+    pm.addPass(createPlanConvolutions(kernels)); // images and filters as tensor cores read them
   } else {
     pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
     simplify(pm);
@@ -132,6 +134,7 @@ static void registerForListing() {
   registerCSEPass();
   registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
   registerPass([] { return createPlanAttention(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
+  registerPass([] { return createPlanConvolutions(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
   registerPass([] { return createGroupKernels(std::make_shared<const Catalogue>(hopperCatalogue())); });
 }
 

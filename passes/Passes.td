@@ -84,6 +84,12 @@ def PlanAttention : Pass<"ditc-plan-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ditc::plan::PlanDialect"];
 }
 
+def PlanConvolutions : Pass<"ditc-plan-convolutions", "::mlir::ModuleOp"> {
+  let summary = "images and filters of convolutions are laid out as tensor cores read them";
+  let constructor = "nullptr"; // takes what the target wants: passes/PlanConvolutions.h
+  let dependentDialects = ["::ditc::plan::PlanDialect"];
+}
+
 def OrderLaunches : Pass<"ditc-order-launches", "::mlir::ModuleOp"> {
   let summary = "launches move away from where a step needs most memory";
 }
