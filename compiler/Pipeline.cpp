@@ -61,6 +61,7 @@ static void buildPlan(OpPassManager &pm, const CompileOptions &options, const st
   if (std::optional<CudaArch> arch = parseCudaArch(target)) {
     bool keepRoundings = options.numerics == Numerics::Eager;
     std::shared_ptr<const TargetKernels> kernels = cudaTargetKernels(*arch, keepRoundings);
+    pm.addNestedPass<func::FuncOp>(createSplitNorms()); // GroupNorm of large images
     pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(kernels)); // one operation = one launch
     simplify(pm);
     pm.addPass(createLowerToPlan(keepRoundings, kernels));
@@ -130,6 +131,7 @@ static void registerForListing() {
   registerHoistSlices();
   registerNarrowAttention();
   registerSinkConcats();
+  registerSplitNorms();
   registerCanonicalizerPass();
   registerCSEPass();
   registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
