@@ -10,6 +10,7 @@
 #include "passes/LegalizeForCuda.h"
 #include "passes/LowerToPlan.h"
 #include "passes/PlanAttention.h"
+#include "passes/PlanConvolutions.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -66,10 +67,12 @@ static void buildPlan(OpPassManager &pm, const CompileOptions &options, const st
   if (std::optional<CudaArch> arch = parseCudaArch(target)) {
     bool keepRoundings = options.numerics == Numerics::Eager;
     std::shared_ptr<const TargetKernels> kernels = cudaTargetKernels(*arch, keepRoundings);
+    pm.addNestedPass<func::FuncOp>(createSplitNorms()); // GroupNorm of large images
     pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(kernels)); // one operation = one launch
     simplify(pm);
     pm.addPass(createLowerToPlan(keepRoundings, kernels));
     pm.addPass(createPlanAttention(kernels));
+    pm.addPass(createPlanConvolutions(kernels)); // images and filters as tensor cores read them
   } else {
     pm.addNestedPass<func::FuncOp>(createLegalizeForHost()); // products as the BLAS takes them
     simplify(pm);
@@ -136,10 +139,12 @@ static void registerForListing() {
   registerNarrowAttention();
   registerSinkConcats();
   registerSplitMaps();
+  registerSplitNorms();
   registerCanonicalizerPass();
   registerCSEPass();
   registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
   registerPass([] { return createPlanAttention(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
+  registerPass([] { return createPlanConvolutions(cudaTargetKernels(*parseCudaArch("sm_90a"))); });
   registerPass([] { return createGroupKernels(std::make_shared<const Catalogue>(hopperCatalogue())); });
 }
 

@@ -95,6 +95,17 @@ def PlanAttention : Pass<"ditc-plan-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ditc::plan::PlanDialect"];
 }
 
+def SplitNorms : Pass<"ditc-split-norms", "::mlir::func::FuncOp"> {
+  let summary = "norms over few, very long rows get their statistics from many blocks";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
+def PlanConvolutions : Pass<"ditc-plan-convolutions", "::mlir::ModuleOp"> {
+  let summary = "images and filters of convolutions are laid out as tensor cores read them";
+  let constructor = "nullptr"; // takes what the target wants: passes/PlanConvolutions.h
+  let dependentDialects = ["::ditc::plan::PlanDialect"];
+}
+
 def OrderLaunches : Pass<"ditc-order-launches", "::mlir::ModuleOp"> {
   let summary = "launches move away from where a step needs most memory";
 }

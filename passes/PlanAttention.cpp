@@ -48,7 +48,7 @@
 // the configuration says `shared_tiles = true`. Both are written, so the kernel has three outputs.
 #include "passes/PlanAttention.h"
 
-#include "passes/KernelTable.h"
+#include "passes/PlanRewriter.h"
 #include "passes/Passes.h"
 #include "passes/TargetRemarks.h"
 
@@ -65,27 +65,12 @@ namespace ditc {
 
 namespace {
 
-/// What a buffer of its own starts on.
-constexpr int64_t kAlignment = 16;
-
-class ProgramRewriter {
+class ProgramRewriter : public PlanRewriter {
 public:
-  ProgramRewriter(plan::ProgramOp program, KernelTable &table, const TargetKernels &target) : table(table), target(target), b(program.getContext()) {
-    for (Operation &op : program.getBody().front())
-      if (auto phase = dyn_cast<plan::PrepareOp>(op))
-        prepare = phase;
-      else if (auto phase = dyn_cast<plan::StepOp>(op))
-        step = phase;
-  }
+  ProgramRewriter(plan::ProgramOp program, KernelTable &table, const TargetKernels &target) : PlanRewriter(program, table), target(target) {}
 
   void run() {
-    for (bool prepared : {true, false})
-      for (Operation &op : llvm::make_early_inc_range(prepared ? prepare.getBody().front() : step.getBody().front()))
-        if (auto launch = dyn_cast<plan::LaunchOp>(op)) {
-          auto kernel = SymbolTable::lookupNearestSymbolFrom<plan::KernelOp>(launch, launch.getKernelAttr());
-          if (kernel && kernel.getFamily() == "attention")
-            rewrite(launch, kernel, prepared);
-        }
+    forEachLaunch("attention", [&](plan::LaunchOp launch, plan::KernelOp kernel) { rewrite(launch, kernel); });
   }
 
 private:
@@ -93,19 +78,11 @@ private:
     Value words, verdicts;
   };
 
-  static MemRefType typeOf(Value value) { return cast<MemRefType>(value.getType()); }
-
-  Value createBuffer(Location loc, ArrayRef<int64_t> shape, Type element, plan::Space space) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(prepare);
-    return plan::BufferOp::create(b, loc, MemRefType::get(shape, element), space, IntegerAttr(), StringAttr(), IntegerAttr(), ElementsAttr());
-  }
-
-  void rewrite(plan::LaunchOp launch, plan::KernelOp kernel, bool prepared) {
+  void rewrite(plan::LaunchOp launch, plan::KernelOp kernel) {
     if (Verdict verdict = target.takesFast(kernel); !verdict)
       remarkDeviation(launch, kernel.getFamily(), Deviation::SlowerKernel, verdict);
     AttentionNeeds needs = target.needsOf(kernel);
-    bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !prepared; // zeroed memory belongs to a step
+    bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !isPrepared(launch); // zeroed memory belongs to a step
     if (!packs && !judges && !shares)
       return;
     Location loc = launch.getLoc();
@@ -137,16 +114,6 @@ private:
     plan::LaunchOp changed = createLaunch(launch, {.family = "attention", .config = config.getDictionary(b.getContext()), .outputs = static_cast<unsigned>(kernel.getOutputs()) + (shares ? 2u : 0u)}, args);
     changed->setDiscardableAttrs(launch->getDiscardableAttrDictionary()); // its work is what it was
     launch.erase();
-  }
-
-  /// In front of `before`, or behind everything else when that is null.
-  plan::LaunchOp createLaunch(Operation *before, const KernelSpec &spec, ArrayRef<Value> args) {
-    SmallVector<MemRefType> types;
-    for (Value arg : args)
-      types.push_back(plan::withoutOffset(typeOf(arg)));
-    FlatSymbolRefAttr kernel = table.get(before->getLoc(), spec, types);
-    b.setInsertionPoint(before);
-    return plan::LaunchOp::create(b, before->getLoc(), kernel, args);
   }
 
   /// The packed mask of a launch, made once for each mask and size of tiles.
@@ -181,20 +148,6 @@ private:
     return verdicts;
   }
 
-  /// Where what follows from a mask lies: what does not change between steps is made once.
-  static plan::Space spaceBeside(Value mask) {
-    plan::Space from = plan::rootBuffer(mask).getSpace();
-    bool stable = from == plan::Space::Weight || from == plan::Space::Constant || from == plan::Space::Prepared;
-    return stable ? plan::Space::Prepared : plan::Space::Arena;
-  }
-
-  /// In front of an attention, or behind what makes the mask when the result is prepared.
-  void createLaunchBefore(plan::LaunchOp attention, const KernelSpec &spec, ArrayRef<Value> args, plan::Space space) {
-    createLaunch(attention, spec, args);
-    if (space == plan::Space::Prepared && attention->getParentOp() == step)
-      attention->getPrevNode()->moveBefore(&prepare.getBody().front(), prepare.getBody().front().end());
-  }
-
   /// The mask with size 1 where a batch, head or row repeats the one before.
   Value withoutRepeats(Value mask) {
     MemRefType type = typeOf(mask);
@@ -211,16 +164,10 @@ private:
       return mask;
     if (result == root.getType())
       return root;
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(prepare);
-    return plan::ViewOp::create(b, mask.getLoc(), result, root);
+    return createView(mask.getLoc(), result, root);
   }
 
-  KernelTable &table;
   const TargetKernels &target;
-  OpBuilder b;
-  plan::PrepareOp prepare;
-  plan::StepOp step;
   std::map<std::tuple<Operation *, const void *, int64_t, int64_t, int64_t>, Packed> masks; ///< by buffer, type, tiles and keys
 };
 
@@ -232,11 +179,7 @@ public:
     KernelTable table(getOperation());
     for (plan::ProgramOp program : getOperation().getOps<plan::ProgramOp>())
       ProgramRewriter(program, table, *kernels).run();
-    llvm::DenseSet<Attribute> used;
-    getOperation().walk([&](plan::LaunchOp launch) { used.insert(launch.getKernelAttr().getAttr()); });
-    for (plan::KernelOp kernel : llvm::make_early_inc_range(getOperation().getOps<plan::KernelOp>()))
-      if (kernel.getFamily() == "attention" && !used.contains(kernel.getSymNameAttr()))
-        kernel.erase();
+    eraseUnusedKernels(getOperation(), "attention");
   }
 
 private:

@@ -9,6 +9,7 @@
 #include "passes/LegalizeForCuda.h"
 #include "passes/Passes.h"
 #include "passes/PlanAttention.h"
+#include "passes/PlanConvolutions.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -34,10 +35,12 @@ int main(int argc, char **argv) {
   ditc::registerNarrowAttention();
   ditc::registerSinkConcats();
   ditc::registerSplitMaps();
+  ditc::registerSplitNorms();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });
   mlir::PassPipelineRegistration<> forHopper("ditc-legalize-for-sm90a", "LegalizeForCuda with the kernels of sm_90a", [](mlir::OpPassManager &pm) {
     pm.addNestedPass<mlir::func::FuncOp>(ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))));
   });
+  mlir::registerPass([] { return ditc::createPlanConvolutions(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))); });
   mlir::registerPass([] { return ditc::createPlanAttention(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))); });
   mlir::registerPass([] { return ditc::createGroupKernels(std::make_shared<const ditc::Catalogue>(ditc::hopperCatalogue())); });
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ditc's passes on textual IR\n", registry));

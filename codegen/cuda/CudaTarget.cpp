@@ -4,6 +4,7 @@
 #include "codegen/cuda/CudaTarget.h"
 
 #include "codegen/cuda/Images.h"
+#include "codegen/cuda/conv/MmaConv.h"
 #include "codegen/cuda/families/Families.h"
 #include "codegen/cuda/gemm/MmaGemm.h"
 #include "codegen/cuda/rowwise/Rowwise.h"
@@ -62,7 +63,8 @@ CudaEmitter cudaEmitterOf(StringRef family) {
       .Case("mask_judge", emitJudgedMask)
       .Case("gemm", emitGemm)
       .Case("gemv", emitGemv)
-      .Case("conv", emitConv)
+      .Case("conv", emitBestConv)
+      .Case("channels_last", emitChannelsLast)
       .Case("matmul", emitMatmul)
       .Case("arg_reduce", emitArgReduce)
       .Case("scan", emitScan)
@@ -127,6 +129,8 @@ public:
   Verdict takesFast(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionVerdict(attention) : mmaAttentionVerdict(attention); }
 
   AttentionNeeds needsOf(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionNeeds(attention) : AttentionNeeds(); }
+
+  ConvNeeds needsOfConv(plan::KernelOp convolution) const override { return mmaConvNeeds(convolution); }
 
 private:
   ResidualBy residualBy() const { return arch.hasWgmma() ? ResidualBy::CopyEngine : ResidualBy::Loads; }

@@ -20,6 +20,7 @@ ditc_embed(${tuning_texts} kTuningTexts ${CMAKE_CURRENT_LIST_DIR}/../tuning *.js
 
 ditc_library(ditc_cuda_codegen ${CMAKE_CURRENT_LIST_DIR}/CudaTarget.cpp ${CMAKE_CURRENT_LIST_DIR}/Images.cpp ${CMAKE_CURRENT_LIST_DIR}/Templates.cpp ${template_texts} ${tuning_texts}
   ${CMAKE_CURRENT_LIST_DIR}/tuning/GemmTuning.cpp ${CMAKE_CURRENT_LIST_DIR}/tuning/TileFields.cpp ${CMAKE_CURRENT_LIST_DIR}/tuning/TunedTiles.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/conv/MmaConv.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gemm/ElementRuns.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/ElementText.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/EpilogueParts.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gemm/EpilogueText.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/GemmKernel.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/MmaGemm.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/MmaTiles.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gemm/RowSplit.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/TileIndex.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/TileLanes.cpp

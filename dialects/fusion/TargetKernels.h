@@ -20,6 +20,14 @@ struct AttentionNeeds {
   int64_t parts = 0, counters = 0;
 };
 
+/// How a convolution's operands are to lie for the target's fastest kernel; see passes/PlanConvolutions.cpp.
+struct ConvNeeds {
+  /// Channels of a pixel, and of a tap of a filter, when laid out anew: those behind the last are zeros.
+  int64_t inputChannels = 0, filterChannels = 0;
+  /// What does not lie with its channels innermost.
+  bool input = false, filter = false;
+};
+
 class TargetKernels {
 public:
   virtual ~TargetKernels() = default;
@@ -41,6 +49,9 @@ public:
 
   /// Of a kernel of family "attention" as it was lowered. Nothing by default.
   virtual AttentionNeeds needsOf(plan::KernelOp attention) const;
+
+  /// Of a kernel of family "conv" as it was lowered. Nothing by default.
+  virtual ConvNeeds needsOfConv(plan::KernelOp convolution) const;
 };
 
 inline bool TargetKernels::prefersToLibrary(dit::FusionOp) const { return false; }
@@ -48,5 +59,6 @@ inline bool TargetKernels::joiningPays(size_t, int64_t) const { return true; }
 inline bool TargetKernels::takesLayouts(dit::FusionOp, mlir::ArrayRef<mlir::MemRefType>) const { return true; }
 inline Verdict TargetKernels::takesFast(plan::KernelOp) const { return {}; }
 inline AttentionNeeds TargetKernels::needsOf(plan::KernelOp) const { return {}; }
+inline ConvNeeds TargetKernels::needsOfConv(plan::KernelOp) const { return {}; }
 
 } // namespace ditc

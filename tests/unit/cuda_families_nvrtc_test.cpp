@@ -4,6 +4,7 @@
 // memory of the GPU, and do not spill. Skipped where NVRTC is absent.
 #include "codegen/cuda/Nvrtc.h"
 #include "codegen/cuda/Templates.h"
+#include "codegen/cuda/conv/MmaConv.h"
 #include "codegen/cuda/families/Families.h"
 #include "runtime/Error.h"
 #include "tests/unit/CudaFamilies.h"
@@ -63,6 +64,20 @@ CudaCase convolution(const std::string &element, int64_t channels, int64_t group
           .reference = ""};
 }
 
+/// On tensor cores: 3 x 3, the output with channels innermost or as torch has it.
+CudaCase mmaConvolution(const std::string &element, int64_t channels, int64_t size, int64_t out, int64_t step, bool outputLast = false) {
+  int64_t outSize = size / step;
+  std::string steps = std::to_string(step);
+  return {.family = "conv",
+          .config = "strides = array<i64: " + steps + ", " + steps + ">, padding_low = array<i64: 1, 1>, padding_high = array<i64: 1, 1>, dilations = array<i64: 1, 1>, " +
+                    "has_bias = true, groups = 1 : i64",
+          .args = {{element, {2, channels, size, size}, {channels * size * size, 1, size * channels, channels}},
+                   {element, {out, channels, 3, 3}, {channels * 9, 1, channels * 3, channels}},
+                   {element, {out}},
+                   {element, {2, out, outSize, outSize}, outputLast ? std::vector{out * outSize * outSize, int64_t(1), outSize * out, out} : std::vector<int64_t>()}},
+          .reference = ""};
+}
+
 std::vector<Unit> units() {
   std::vector<Unit> all;
   for (int64_t dim : {40, 64, 72, 96, 128, 192, 256})
@@ -78,6 +93,13 @@ std::vector<Unit> units() {
     all.push_back({"gemv_" + std::to_string(rows), emitGemv, modulations(95, rows, true)});
   all.push_back({"gemv_along_n", emitGemv, modulations(1, 2, false)});
   all.push_back({"conv", emitConv, convolution("bf16", 320, 1)});
+  all.push_back({"conv_mma_320", emitBestConv, mmaConvolution("bf16", 320, 128, 320, 1)});
+  all.push_back({"conv_mma_stride", emitBestConv, mmaConvolution("f16", 320, 128, 320, 2)});
+  all.push_back({"conv_mma_1280", emitBestConv, mmaConvolution("bf16", 1280, 32, 1280, 1)});
+  all.push_back({"conv_mma_small", emitBestConv, mmaConvolution("bf16", 1280, 8, 1280, 1)});
+  all.push_back({"conv_mma_few", emitBestConv, mmaConvolution("f16", 16, 512, 128, 1)});
+  all.push_back({"conv_mma_last", emitBestConv, mmaConvolution("bf16", 640, 64, 640, 1, true)});
+  all.push_back({"channels_last", emitChannelsLast, {.family = "channels_last", .config = "", .args = {{"bf16", {2, 320, 128, 128}}, {"bf16", {2, 128, 128, 320}}}, .reference = ""}});
   all.push_back({"conv_depthwise", emitConv, convolution("f32", 256, 256)});
   all.push_back(
       {"matmul_i64", emitMatmul, {.family = "matmul", .config = "", .args = {{"i64", {70, 19}}, {"i64", {19, 67}}, {"i64", {70, 67}}}, .reference = ""}});

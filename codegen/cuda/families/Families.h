@@ -17,6 +17,7 @@ Verdict mmaAttentionVerdict(plan::KernelOp kernel);
 /// Products of at most 16 rows with any number of weights, with maps on their inputs and on ranges of their columns.
 Verdict acceptsGemv(dit::FusionOp fusion);
 mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);
+/// By scalar arithmetic, whatever the types and strides; tensor cores: codegen/cuda/conv/MmaConv.h.
 mlir::FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &arch);
 /// Products that no BLAS takes: integers, odd strides.
 mlir::FailureOr<CudaUnit> emitMatmul(plan::KernelOp kernel, const CudaArch &arch);

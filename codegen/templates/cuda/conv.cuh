@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolution over up to three spatial dimensions, of any strides, groups, padding and dilation, summed in fp32 (fp64 for
-// double).
+// double) by scalar arithmetic: what conv_mma.cuh does not take.
 //
 //   out[n, o, p] = bias[o] + Σ_{c, w} in[n, g·C + c, p·step + w·dilation - padding] · filter[o, c, w],   g = o / O
 //
@@ -15,19 +15,9 @@
 #pragma once
 
 #include "common/tile_product.cuh"
+#include "conv_place.cuh"
 
 namespace ditc::conv {
-
-struct Place {
-  int z, y, x;
-};
-
-/// Position `index` of the last three dimensions.
-template <class T>
-__device__ inline Place placeOf(int index) {
-  constexpr int X = T::size(4), Y = T::size(3);
-  return {index / X / Y, index / X % Y, index % X};
-}
 
 template <class Config>
 struct Layout : Config {

@@ -31,6 +31,7 @@ class Program:
 
     def __init__(self, text):
         self.buffers, self.views, self.launches = {}, {}, []
+        self.prepared = 0  # so many of the launches are not of a step
         for line in text.splitlines():
             if found := re.match(rf"\s*(%\w+) = plan\.buffer +(\w+).* : ({self.MEMREF})$", line):
                 self.buffers[found[1]] = (found[2], Type(found[3]))
@@ -38,6 +39,8 @@ class Program:
                 self.views[found[1]] = (found[2], Type(found[3]))
             elif found := re.match(r"\s*plan\.launch @(\w+)\(([^)]*)\)", line):
                 self.launches.append((found[1], [name.strip() for name in found[2].split(",")]))
+            elif line.strip() == "plan.step {":
+                self.prepared = len(self.launches)
         self.inputs = [name for name, (space, _) in self.buffers.items() if space == "input"]
         self.outputs = [name for name, (space, _) in self.buffers.items() if space == "output"]
 

@@ -106,6 +106,23 @@ __device__ inline void mma16816(float (&c)[4], const MmaWord (&a)[4], MmaWord b0
 
 #endif
 
+// ---- exchange in a quad -------------------------------------------------------------------------------------------
+
+/// Word i of lane q of a quad becomes word q of lane i.
+__device__ inline void transposeInQuad(MmaWord (&word)[4]) {
+  bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    MmaWord got = __shfl_xor_sync(kWholeWarp, odd ? word[i] : word[i + 1], 1);
+    word[i] = odd ? got : word[i], word[i + 1] = odd ? word[i + 1] : got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    MmaWord got = __shfl_xor_sync(kWholeWarp, high ? word[i] : word[i + 2], 2);
+    word[i] = high ? got : word[i], word[i + 2] = high ? word[i + 2] : got;
+  }
+}
+
 // ---- asynchronous copies ------------------------------------------------------------------------------------------
 
 /// BYTES (4, 8 or 16) from global to shared memory, zeros when the source does not exist (its address has to be valid
