@@ -47,7 +47,7 @@ def main():
         module, count, line_of = "conv_run", len(conv_run.cases(part)), tiles_line if part == "tiles" else conv_line
         if part == "norms":
             module, count, line_of = "norm_run", len(norm_problems.norms()), norm_line
-        written[part] = supervise.run("ditc_gpu." + module, bundle, part, count, timeout=60, patience=5)
+        written[part] = supervise.run("ditc_gpu." + module, bundle, part, count, timeout=90, startup=180, patience=5)
         show(part, written[part], line_of)
         with open(os.path.join(out, "conv.json"), "w") as file:
             json.dump(written, file, indent=1)
