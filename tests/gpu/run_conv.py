@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run_conv.py BUNDLE OUT [check] [bench] [norms]: on a CUDA machine with torch: what build_conv.sh made. check: the grid of
-convolutions against fp64; bench: layers of models beside cuDNN; norms: GroupNorm of very long rows, in parts and whole. All
-unless named. Writes OUT/conv.json, which is what is kept in tests/bench/results/; exit status 1 when something was not
+"""run_conv.py BUNDLE OUT [check] [bench] [norms] [tiles]: on a CUDA machine with torch: what build_conv.sh made. check: the grid of
+convolutions against fp64; bench: layers of models beside cuDNN; norms: GroupNorm of very long rows, in parts and whole; tiles:
+convolutions with tiles by hand. The first three unless named. Writes OUT/conv.json, which is what is kept in tests/bench/results/; exit status 1 when something was not
 right."""
 import json
 import os
@@ -24,6 +24,10 @@ def norm_line(r):
             f"{r['whole_us']:8.1f}, torch.compile {r['compile_us']:8.1f}")
 
 
+def tiles_line(r):
+    return f"{r['name']:28} TFLOP/s " + ", ".join(f"{label} {rate}" for label, rate in r["tflops"].items())
+
+
 def show(part, results, line_of):
     right = sum("wrong" not in r and "error" not in r for r in results)
     print(f"{part}: {right} of {len(results)} right")
@@ -40,8 +44,10 @@ def main():
     written = {"what": "convolutions as the compiler emits them beside cuDNN in the same run (us: laying out the image included), GroupNorm of very long rows beside "
                        "torch.compile: random data, CUDA graphs over rotating buffers, medians of turns", **environment.environment(bundle)}
     for part in parts:
-        module, count, line_of = ("norm_run", len(norm_problems.norms()), norm_line) if part == "norms" else ("conv_run", len(conv_run.cases(part)), conv_line)
-        written[part] = supervise.run("ditc_gpu." + module, bundle, part, count, timeout=60, patience=5)
+        module, count, line_of = "conv_run", len(conv_run.cases(part)), tiles_line if part == "tiles" else conv_line
+        if part == "norms":
+            module, count, line_of = "norm_run", len(norm_problems.norms()), norm_line
+        written[part] = supervise.run("ditc_gpu." + module, bundle, part, count, timeout=90, startup=180, patience=5)
         show(part, written[part], line_of)
         with open(os.path.join(out, "conv.json"), "w") as file:
             json.dump(written, file, indent=1)

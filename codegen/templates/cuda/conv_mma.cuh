@@ -10,14 +10,14 @@
 // is then eight channels of one pixel, and starts on 16 bytes whatever tap of the window it is for: every piece is one
 // asynchronous copy, and those that fall into the padding are zeros without being read.
 //
-//                       pixels of all images                     k, tap by tap: the window's taps outermost, channels inside
-//                      ┌───────┬───────┐                           tap 0              tap 1
-//                      └───────┴───────┘ BLOCK_K of k             c0 … 31  c32 … 63  c0 … 31  …       BLOCK_K 32, C 64
-//   filters ┌──────┐  ┌───────┬───────┐
-//   [O][k]  │      │  │ warp 0│ warp 1│ fp32 in registers        A step may hold several taps, where there are few channels,
-//           ├──────┤  ├───────┼───────┤                          and a tap may end inside of one: a piece lies in one tap.
-//           │      │  │ warp 2│ warp 3│
-//           └──────┘  └───────┴───────┘                          The loop over steps is gemm_mma_loop.cuh's.
+//                       pixels of all images                    steps over k, C a multiple of BLOCK_K: all taps of some channels,
+//                      ┌───────┬───────┐                          then the next channels. Taps see nearly the same pixels, which
+//                      └───────┴───────┘ BLOCK_K of k             the level 1 cache then still has.
+//   filters ┌──────┐  ┌───────┬───────┐                               c 0 … 31             c 32 … 63
+//   [O][k]  │      │  │ warp 0│ warp 1│ fp32 in registers         tap 0  tap 1  tap 2 …  tap 0  tap 1  …
+//           ├──────┤  ├───────┼───────┤                           Any other C: tap by tap, all channels of each. A step may hold
+//           │      │  │ warp 2│ warp 3│                           several taps, and a tap may end inside of one: a piece lies in
+//           └──────┘  └───────┴───────┘                           one tap. The loop over steps is gemm_mma_loop.cuh's.
 //
 //   A row of sums is an output channel and its columns are neighbouring pixels, so that results leave as 16 bytes of an
 //   image as it lies in memory. Where the output has channels as neighbours, pixels are the rows and channels the columns.
@@ -61,6 +61,7 @@ struct Layout : gemm_mma::Layout<OneProduct<Config>> {
   static constexpr int CHANNELS = Filter::size(1), OUT_CHANNELS = Filter::size(0) / Config::GROUPS;  // of a group
   static constexpr int DEPTH = CHANNELS * Filter::size(2) * Filter::size(3) * Filter::size(4);
   static constexpr int STEPS = divideUp(DEPTH, Base::BLOCK_K);
+  static constexpr bool BY_CHANNELS = CHANNELS % Base::BLOCK_K == 0;  // steps: all taps of some channels
   static constexpr int POSITIONS = Output::size(2) * Output::size(3) * Output::size(4);
   static constexpr int PIXELS = Output::size(0) * POSITIONS;
   static constexpr int CHANNEL_TILE = Config::CHANNEL_ROWS ? Base::BLOCK_M : Base::BLOCK_N;
@@ -94,23 +95,61 @@ __device__ Tile tileOf(unsigned index) {
 
 // ---- copies -------------------------------------------------------------------------------------------------------
 
+/// Which piece of k a thread copies in the step that comes next.
+template <class L>
+struct Cursor {
+  using Filter = typename L::Filter;
+  int channel, k;
+  Place tap = {0, 0, 0};
+
+  __device__ explicit Cursor(int piece) : channel(8 * piece), k(8 * piece) { settle(); }
+  __device__ bool exists() const { return L::BY_CHANNELS || k < L::DEPTH; }
+  __device__ void advance() {
+    if constexpr (L::BY_CHANNELS) {
+      nextTap();
+      k += L::CHANNELS;
+      if (tap.z == Filter::size(2))
+        tap.z = 0, channel += L::BLOCK_K, k += L::BLOCK_K - L::DEPTH;
+    } else {
+      channel += L::BLOCK_K, k += L::BLOCK_K;
+      settle();
+    }
+  }
+
+private:
+  __device__ void nextTap() {
+    if (++tap.x == Filter::size(4))
+      tap.x = 0, ++tap.y;
+    if (tap.y == Filter::size(3))
+      tap.y = 0, ++tap.z;
+  }
+  /// Channels behind the last are those of the next taps.
+  __device__ void settle() {
+    if constexpr (!L::BY_CHANNELS) {
+#pragma unroll
+      for (int i = 0; i < divideUp(L::BLOCK_K, L::CHANNELS); ++i)
+        if (channel >= L::CHANNELS)
+          channel -= L::CHANNELS, nextTap();
+    }
+  }
+};
+
 /// Rows of filters. A thread copies one piece of every ROWS_APART-th.
 template <class L>
 struct Filters {
   using Element = typename L::Element;
   const Element *from;
-  int k, exist;  // of this thread's piece; rows of this thread that exist
+  int exist;  // rows of this thread
 
-  __device__ Filters(const Element *filter, const Tile &tile, int row, int piece) : k(8 * piece) {
+  __device__ Filters(const Element *filter, const Tile &tile, int row) {
     exist = gemm_mma::ceilDiv(L::OUT_CHANNELS - tile.channel - row, L::ROWS_APART);
     from = filter + i64(tile.group * L::OUT_CHANNELS + tile.channel + row) * L::Filter::stride(0);
   }
-  __device__ void start(Element *stage) {
+  __device__ void start(Element *stage, const Cursor<L> &at) const {
 #pragma unroll
     for (int i = 0; i < L::CHANNEL_TILE / L::ROWS_APART; ++i)
-      copyAsync<16>(stage + i * L::ROWS_APART * L::BLOCK_K, from + i * L::ROWS_APART * L::Filter::stride(0) + k,
-                    k < L::DEPTH && i < exist);
-    k += L::BLOCK_K;
+      copyAsync<16>(stage + i * L::ROWS_APART * L::BLOCK_K, from + i * L::ROWS_APART * L::Filter::stride(0) + at.k,
+                    at.exists() && i < exist);
   }
 };
 
@@ -119,15 +158,13 @@ template <class L>
 struct Windows {
   using Element = typename L::Element;
   using Input = typename L::Input;
-  using Filter = typename L::Filter;
+  static constexpr bool IS_READ_AGAIN = L::DEPTH > L::CHANNELS;  // by another tap
   static constexpr int ROWS = L::PIXEL_TILE / L::ROWS_APART;
   const Element *from;
-  int offset[ROWS];      // of a window's first element, where it need not be
-  Place first[ROWS];     // the same as coordinates
-  int channel;           // of the piece that is copied next
-  Place tap = {0, 0, 0};
+  int offset[ROWS];   // of a window's first element, which may lie in the padding
+  Place first[ROWS];  // the same as coordinates
 
-  __device__ Windows(const Element *input, const Tile &tile, int row, int piece) : channel(8 * piece) {
+  __device__ Windows(const Element *input, const Tile &tile, int row) {
     from = input + tile.group * L::CHANNELS;
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
@@ -139,18 +176,15 @@ struct Windows {
       if (pixel >= L::PIXELS)
         first[i].x = kNowhere;
     }
-    settle();
   }
 
-  __device__ void start(Element *stage) {
-    Place moved = {tap.z * int(L::Dilation::at(0)), tap.y * int(L::Dilation::at(1)), tap.x * int(L::Dilation::at(2))};
-    int away = offsetOf(moved) + channel;
-    bool isTap = tap.z < Filter::size(2);
+  __device__ void start(Element *stage, const Cursor<L> &at) const {
+    Place moved = {at.tap.z * int(L::Dilation::at(0)), at.tap.y * int(L::Dilation::at(1)), at.tap.x * int(L::Dilation::at(2))};
+    int away = offsetOf(moved) + at.channel;
 #pragma unroll
     for (int i = 0; i < ROWS; ++i)
-      copyAsync<16>(stage + i * L::ROWS_APART * L::BLOCK_K, from + (offset[i] + away), isTap && isInside(first[i], moved));
-    channel += L::BLOCK_K;
-    settle();
+      copyAsync<16, IS_READ_AGAIN>(stage + i * L::ROWS_APART * L::BLOCK_K, from + (offset[i] + away),
+                                   at.exists() && isInside(first[i], moved));
   }
 
 private:
@@ -167,18 +201,6 @@ private:
       inside = inside && static_cast<unsigned>(p.z + moved.z) < static_cast<unsigned>(Input::size(2));
     return inside;
   }
-  /// Channels behind the last are those of the next taps.
-  __device__ void settle() {
-#pragma unroll
-    for (int i = 0; i < divideUp(L::BLOCK_K, L::CHANNELS); ++i)
-      if (channel >= L::CHANNELS) {
-        channel -= L::CHANNELS;
-        if (++tap.x == Filter::size(4))
-          tap.x = 0, ++tap.y;
-        if (tap.y == Filter::size(3))
-          tap.y = 0, ++tap.z;
-      }
-  }
 };
 
 /// Fills stages with both.
@@ -188,16 +210,18 @@ struct Loader {
   static constexpr int steps = L::STEPS;
   Filters<L> filters;
   Windows<L> windows;
+  Cursor<L> cursor;
   int at;  // in a stage, of either
 
   __device__ Loader(const Element *input, const Element *filter, const Tile &tile, int row, int piece)
-      : filters(filter, tile, row, piece), windows(input, tile, row, piece), at(row * L::BLOCK_K + L::swizzled(row, piece)) {}
+      : filters(filter, tile, row), windows(input, tile, row), cursor(piece), at(row * L::BLOCK_K + L::swizzled(row, piece)) {}
 
   __device__ void start(Element *shared, int step) {
     if (step < steps) {
       Element *stage = shared + step % L::STAGES * L::STAGE + at;
-      filters.start(stage + L::FILTERS_AT);
-      windows.start(stage + L::PIXELS_AT);
+      filters.start(stage + L::FILTERS_AT, cursor);
+      windows.start(stage + L::PIXELS_AT, cursor);
+      cursor.advance();
     }
     copyCommit();
   }

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions as ditc emits them: a grid of cases against fp64, and layers of models beside cuDNN in the same run.
 
-    python3 -m ditc_gpu.conv_run BUNDLE check|bench FIRST     the worker for supervise.py
+    python3 -m ditc_gpu.conv_run BUNDLE check|bench|tiles FIRST     the worker for supervise.py
 
 Scratch and the result hold NaN before. Every case runs twice and has to agree to the bit. Layers of models are compared
 with cuDNN in fp32 (no TF32), beside the error of cuDNN in the same 16-bit type. `us` is a step as a plan has it, laying out
 the image included (filters are laid out once, before); `kernel_us` the convolution alone. cuDNN with its benchmark on,
-once with torch's usual layout and once with everything channels last. CUDA graphs over rotating buffers, in turns."""
+once with torch's usual layout and once with everything channels last. CUDA graphs over rotating buffers, in turns.
+`tiles` times the kernel alone with tiles by hand."""
 import json
 import os
 import sys
 
 import torch
 
-from . import attention_plans, conv_problems, timing
+from . import attention_plans, conv_problems, conv_tiles, driver, timing
 
 TOLERANCE = {"bf16": 2.6e-3, "f16": 4e-4}  # relative L2: half a unit in the last place, and a little
 
 
 def cases(part):
+    if part == "tiles":
+        return [(name, conv_problems.models()[name]) for name in conv_tiles.PROBLEMS]
     return list(conv_problems.models().items()) if part == "bench" else [(f"case_{i}", p) for i, p in enumerate(conv_problems.grid())]
 
 
@@ -39,6 +42,7 @@ class Bound:
         self.plan = attention_plans.Plan(program, images, self.memory)
         self.step = self.plan.launches[program.prepared:]
         self.kernel = self.step[-1]
+        self.pointers = [self.memory[program.root(name)].data_ptr().to_bytes(8, "little") for name in program.launches[-1][1]]
         for launch in self.plan.launches[:program.prepared]:
             launch()
 
@@ -101,19 +105,50 @@ def bench(p, program, images):
     return result
 
 
+def with_tiles(bundle, name, bound, tiles):
+    """A function that launches the unit with these tiles on the tensors of the kernel itself, and its result's error."""
+    with open(os.path.join(bundle, "tiles", conv_tiles.unit_name(name, tiles) + ".cubin"), "rb") as file:
+        kernel = driver.Kernel(file.read(), "kernel", conv_tiles.threads(tiles), conv_tiles.shared_bytes(tiles))
+    return kernel.bind(conv_tiles.blocks(bound.p, tiles), *bound.pointers)
+
+
+def bench_tiles(bundle, name, p, program, images):
+    sets = timing.sets_for(p.bytes)
+    bounds = [Bound(p, program, images) for _ in range(sets)]
+    for bound in bounds:
+        bound.run()
+    expected = bounds[0].y.clone()
+    calls, wrong = {"chosen": lambda i: bounds[i].kernel()}, []
+    for tiles in conv_tiles.TILES:
+        launches = [with_tiles(bundle, name, bound, tiles) for bound in bounds]
+        bounds[0].y.fill_(float("nan"))
+        launches[0]()
+        torch.cuda.synchronize()
+        label = "x".join(map(str, tiles))
+        if not relative(bounds[0].y, expected) < TOLERANCE[p.element]:
+            wrong.append(label)
+        calls[label] = lambda i, launches=launches: launches[i]()
+    times = timing.compare(calls, sets, target_ms=4.0, rounds=5)
+    result = {"tflops": {label: round(p.flop / us / 1e6, 1) for label, us in sorted(times.items(), key=lambda item: item[1])}}
+    return {**result, "wrong": wrong} if wrong else result
+
+
 def main():
     bundle, part, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.benchmark = part == "bench"
-    folder = "models" if part == "bench" else "grid"
+    folder = "grid" if part == "check" else "models"
     programs = attention_plans.programs(os.path.join(bundle, folder + ".planned.mlir"))
     images = attention_plans.Images(os.path.join(bundle, folder))
     for i, (name, p) in enumerate(cases(part)):
         if i < first:
             continue
         torch.manual_seed(i)
-        result = bench(p, programs[name], images) if part == "bench" else check(Bound(p, programs[name], images), torch.float64)
+        if part == "tiles":
+            result = bench_tiles(bundle, name, p, programs[name], images)
+        else:
+            result = bench(p, programs[name], images) if part == "bench" else check(Bound(p, programs[name], images), torch.float64)
         print(json.dumps({"case": i, "name": name, "problem": str(p), "kernel": programs[name].launches[-1][0], **result}), flush=True)
         torch.cuda.empty_cache()
     print(json.dumps({"done": True}), flush=True)

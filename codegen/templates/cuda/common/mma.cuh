@@ -126,13 +126,13 @@ __device__ inline void transposeInQuad(MmaWord (&word)[4]) {
 // ---- asynchronous copies ------------------------------------------------------------------------------------------
 
 /// BYTES (4, 8 or 16) from global to shared memory, zeros when the source does not exist (its address has to be valid
-/// all the same). Complete after copyWait and a barrier.
-template <int BYTES>
+/// all the same). Complete after copyWait and a barrier. CACHED: the level 1 cache keeps it, for what is read again soon.
+template <int BYTES, bool CACHED = BYTES < 16>
 __device__ inline void copyAsync(void *shared, const void *global, bool exists) {
-  static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "4, 8 or 16 bytes");
+  static_assert((BYTES == 4 || BYTES == 8 || BYTES == 16) && (CACHED || BYTES == 16), "4, 8 or 16 bytes; 16 past the cache");
 #ifdef __CUDA_ARCH__
   int bytes = exists ? BYTES : 0;
-  if constexpr (BYTES == 16)
+  if constexpr (!CACHED)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedWord(shared)), "l"(global), "r"(bytes)
                  : "memory");
   else
