@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
   ditc::registerSimplifyAttention();
   ditc::registerHoistSlices();
   ditc::registerNarrowAttention();
+  ditc::registerRotateAllRows();
   ditc::registerSinkConcats();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });
   mlir::PassPipelineRegistration<> forHopper("ditc-legalize-for-sm90a", "LegalizeForCuda with the kernels of sm_90a", [](mlir::OpPassManager &pm) {
