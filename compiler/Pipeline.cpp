@@ -30,6 +30,7 @@ static void simplify(OpPassManager &pm) {
 static void buildSpecialise(OpPassManager &pm, const CompileOptions &options, const std::string &) {
   simplify(pm);
   if (options.numerics != Numerics::Eager) {
+    pm.addNestedPass<func::FuncOp>(createNarrowTables()); // rotations are in f32
     pm.addNestedPass<func::FuncOp>(createRotateAllRows()); // before tables are data: they get rows
     pm.addNestedPass<func::FuncOp>(createCSEPass()); // queries and keys of all blocks: the same
   }
@@ -131,6 +132,7 @@ static void registerForListing() {
   registerSimplifyAttention();
   registerHoistSlices();
   registerNarrowAttention();
+  registerNarrowTables();
   registerRotateAllRows();
   registerSinkConcats();
   registerCanonicalizerPass();

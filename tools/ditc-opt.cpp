@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
   ditc::registerSimplifyAttention();
   ditc::registerHoistSlices();
   ditc::registerNarrowAttention();
+  ditc::registerNarrowTables();
   ditc::registerRotateAllRows();
   ditc::registerSinkConcats();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });
