@@ -28,8 +28,13 @@ static void simplify(OpPassManager &pm) {
 }
 
 /// Sizes were bound at import. What depends on constants only becomes data.
-static void buildSpecialise(OpPassManager &pm, const CompileOptions &, const std::string &) {
+static void buildSpecialise(OpPassManager &pm, const CompileOptions &options, const std::string &) {
   simplify(pm);
+  if (options.numerics != Numerics::Eager) {
+    pm.addNestedPass<func::FuncOp>(createNarrowTables()); // rotations are in f32
+    pm.addNestedPass<func::FuncOp>(createRotateAllRows()); // before tables are data: they get rows
+    pm.addNestedPass<func::FuncOp>(createCSEPass()); // queries and keys of all blocks: the same
+  }
   pm.addNestedPass<func::FuncOp>(createFoldConstants());
   pm.addNestedPass<func::FuncOp>(createMarkInvariant()); // what is the same in every denoising step
   // From here on: tables of positions, RoPE and known masks are constants.
@@ -137,6 +142,8 @@ static void registerForListing() {
   registerSimplifyAttention();
   registerHoistSlices();
   registerNarrowAttention();
+  registerNarrowTables();
+  registerRotateAllRows();
   registerSinkConcats();
   registerSplitMaps();
   registerSplitNorms();

@@ -52,6 +52,15 @@ def RecogniseNorms : Pass<"ditc-recognise-norms", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::ditc::dit::DitDialect"];
 }
 
+def NarrowTables : Pass<"ditc-narrow-tables", "::mlir::func::FuncOp"> {
+  let summary = "f32 and 16-bit activations that meet finished f64 tables are computed in f32";
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
+def RotateAllRows : Pass<"ditc-rotate-all-rows", "::mlir::func::FuncOp"> {
+  let summary = "a rotary embedding of some tokens becomes one of all, by tables that leave the others as they are";
+}
+
 def HoistSlices : Pass<"ditc-hoist-slices", "::mlir::func::FuncOp"> {
   let summary = "a part of a rearranged value is a rearranged part: queries, keys and values are told apart at their product";
 }

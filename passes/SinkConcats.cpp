@@ -36,6 +36,7 @@
 //   }
 #include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
+#include "passes/Strided.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -100,20 +101,7 @@ private:
     if (auto permute = dyn_cast<dit::PermuteOp>(op))
       return llvm::find(permute.getPermutation(), axis) - permute.getPermutation().begin();
     if (auto view = dyn_cast<dit::ViewOp>(op))
-      return viewAxis(tensorType(view.getInput()).getShape(), view.getType().getShape(), axis);
-    return std::nullopt;
-  }
-
-  /// A reshape keeps the dimension when one of the same size stands behind equally many elements.
-  static std::optional<int64_t> viewAxis(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
-    int64_t before = 1, count = 1;
-    for (int64_t size : from.take_front(axis))
-      before *= size;
-    for (auto [i, size] : llvm::enumerate(to)) {
-      if (count == before && size == from[axis])
-        return i;
-      count *= size;
-    }
+      return keptAxis(tensorType(view.getInput()).getShape(), view.getType().getShape(), axis);
     return std::nullopt;
   }
 

@@ -60,4 +60,18 @@ std::optional<plan::Layout> viewLayout(Operation *viewOp, const plan::Layout &la
   return result;
 }
 
+std::optional<int64_t> keptAxis(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
+  int64_t before = 1, count = 1;
+  for (int64_t size : from.take_front(axis))
+    before *= size;
+  std::optional<int64_t> kept;
+  for (auto [i, size] : llvm::enumerate(to)) {
+    bool isSame = count == before && size == from[axis];
+    if (isSame && (!kept || static_cast<int64_t>(i) == axis)) // of several of size 1 the one in the same place
+      kept = i;
+    count *= size;
+  }
+  return kept;
+}
+
 } // namespace ditc

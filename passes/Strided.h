@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views as strides: which memory layout a `dit` view of a strided tensor has, and whether it has one.
+// Views as strides: which memory layout a `dit` view of a strided tensor has, and whether it has one; and which dimensions
+// a reshape leaves as they are.
 #pragma once
 
 #include "dialects/dit/Dit.h"
@@ -16,5 +17,9 @@ std::optional<plan::Layout> reshapeLayout(mlir::ArrayRef<int64_t> shape, const p
 /// Layout of the result of a view operation (view, permute, slice, expand) on an input laid out as
 /// `layout`; nothing when the elements must be copied first (only a `dit.view` can ask for that).
 std::optional<plan::Layout> viewLayout(mlir::Operation *viewOp, const plan::Layout &layout);
+
+/// The dimension of `to` that is dimension `axis` of `from` in a reshape between the two: one of the same size behind
+/// equally many elements.
+std::optional<int64_t> keptAxis(mlir::ArrayRef<int64_t> from, mlir::ArrayRef<int64_t> to, int64_t axis);
 
 } // namespace ditc

@@ -33,6 +33,8 @@ int main(int argc, char **argv) {
   ditc::registerSimplifyAttention();
   ditc::registerHoistSlices();
   ditc::registerNarrowAttention();
+  ditc::registerNarrowTables();
+  ditc::registerRotateAllRows();
   ditc::registerSinkConcats();
   ditc::registerSplitMaps();
   ditc::registerSplitNorms();

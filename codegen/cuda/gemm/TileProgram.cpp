@@ -38,6 +38,9 @@ public:
     for (dit::MatmulOp product : body.getOps<dit::MatmulOp>())
       if (Verdict verdict = readProduct(product); !verdict)
         return verdict;
+    for (BlockArgument argument : body.getArguments())
+      if (!isLoadable(argument))
+        return {Reason::TypeUnsupported, argument};
     if (program.problems.empty() || program.problems.size() > 2)
       return {Reason::NoSlot, body.getTerminator()->getOperand(0)};
     if (program.problems.size() == 2 && (program.problems[0].columns != program.problems[1].columns || program.problems[0].k != program.problems[1].k))
@@ -236,8 +239,6 @@ private:
   }
 
   bool isInTile(const TileExpr &expr, const TileProblem &problem, const TileOutput &output, int64_t place) const {
-    if (expr.kind == TileExpr::Kind::Load)
-      return isLoadable(expr.argument);
     if (expr.kind == TileExpr::Kind::Accumulator) {
       unsigned var = program.columnVar(output);
       int64_t inChunk = expr.index.constant - output.begin;
@@ -263,10 +264,7 @@ private:
     return exchange && llvm::all_of(exchange->given, [&](const auto &column) { return !column || isInside(*column); });
   }
 
-  bool isLoadable(unsigned argument) const {
-    Type type = tensorType(body.getArgument(argument)).getElementType();
-    return is16BitFloat(type) || type.isF32();
-  }
+  static bool isLoadable(Value value) { return is16BitFloat(elementOf(value)) || elementOf(value).isF32(); }
 
   static std::optional<int64_t> columnOf(const TileExpr &expr) {
     if (expr.kind == TileExpr::Kind::Accumulator)
