@@ -5,7 +5,8 @@
 //
 // Only values that the rest of the function needs are computed and kept; what lies between is evaluated on
 // the way and dropped. Weights are not constants: they may be swapped after compilation. Views stay views
-// (an expanded table is not stored expanded), and a table above `max-bytes` is left to run time.
+// (an expanded table is not stored expanded), and a table above `max-bytes` is left to run time, unless it is smaller than
+// what it is made of (a table in f64 that is used in bf16): that would have to be stored otherwise.
 //
 // Before:
 //   func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -58,18 +59,26 @@ public:
   }
 
 private:
-  /// Operations all of whose operands are known, and whose results are small enough to keep.
+  /// Operations all of whose operands are known, and whose results are small enough to keep, or smaller than what would be kept
+  /// for them.
   llvm::DenseSet<Operation *> findFoldable() {
     llvm::DenseSet<Operation *> foldable;
     for (Operation &op : getOperation().getBody().front()) {
       if (op.getName().getDialectNamespace() != "dit" || isa<dit::WeightOp>(op))
         continue;
       bool known = llvm::all_of(op.getOperands(), [&](Value operand) { return operand.getDefiningOp() && foldable.contains(operand.getDefiningOp()); });
-      bool small = dit::isViewOp(&op) || llvm::all_of(op.getResultTypes(), [&](Type type) { return dit::tensorBytes(cast<RankedTensorType>(type)) <= maxBytes; });
+      bool small = isa<dit::ConstantOp>(op) || dit::isViewOp(&op) || bytesOf(op.getOperands()) > bytesOf(op.getResults()) || llvm::all_of(op.getResults(), [&](Value result) { return bytesOf(result) <= maxBytes; });
       if (known && small)
         foldable.insert(&op);
     }
     return foldable;
+  }
+
+  static int64_t bytesOf(ValueRange values) {
+    int64_t bytes = 0;
+    for (Value value : values)
+      bytes += dit::tensorBytes(cast<RankedTensorType>(value.getType()));
+    return bytes;
   }
 
   /// True when something that is not folded reads a result, directly or through views.

@@ -40,7 +40,7 @@ bool GraphReader::readScalarArgument(const std::string &kind, const Json &value,
     out = ofKind(Kind::None);
   } else if (kind == "as_int") {
     out = ofKind(Kind::Int);
-    out.integer = reader.asInteger(value, "as_int");
+    out.integer = reader.asSaturated(value, "as_int");
   } else if (kind == "as_float") {
     out = ofKind(Kind::Float);
     out.number = reader.asReal(value, "as_float");

@@ -57,7 +57,8 @@ void readRanges(const Json &root, const JsonReader &reader, ExportedProgram &pro
     auto bound = [&](const char *key) -> std::optional<int64_t> {
       const Json *value = reader.find(range, key);
       // The ranges of float symbols are of no use to sizes.
-      return value && value->is_number_integer() ? std::optional(reader.asInteger(*value, key)) : std::nullopt;
+      std::optional<int64_t> number = value && value->is_number_integer() ? std::optional(reader.asSaturated(*value, key)) : std::nullopt;
+      return number == INT64_MAX ? std::nullopt : number; // no size is as large
     };
     program.ranges[symbol] = {bound("min_val"), bound("max_val")};
   }

@@ -109,6 +109,10 @@ int64_t JsonReader::asInteger(const Json &value, std::string_view what) const {
   return value.get<int64_t>();
 }
 
+int64_t JsonReader::asSaturated(const Json &value, std::string_view what) const {
+  return value.is_number() && value.get<double>() >= 0x1p63 ? INT64_MAX : asInteger(value, what);
+}
+
 bool JsonReader::asFlag(const Json &value, std::string_view what) const {
   if (!value.is_boolean())
     damaged("the field '{}' is {}, expected true or false", what, value.type_name());

@@ -57,6 +57,8 @@ public:
   const Json &asList(const Json &value, std::string_view what) const;
   const std::string &asText(const Json &value, std::string_view what) const;
   int64_t asInteger(const Json &value, std::string_view what) const;
+  /// The same, and the largest integer for numbers beyond it: torch writes them as bounds of sizes that have none.
+  int64_t asSaturated(const Json &value, std::string_view what) const;
   bool asFlag(const Json &value, std::string_view what) const;
   /// A number, or one of the strings "NaN", "Infinity", "-Infinity".
   double asReal(const Json &value, std::string_view what) const;

@@ -81,10 +81,13 @@ private:
     return name;
   }
 
+  /// torch compares sizes that depend on data with numbers beyond 2^63. No size reaches the largest below that either.
   int64_t parseInt() {
     skipSpace();
     int64_t value = 0;
     auto [end, error] = std::from_chars(text.data() + position, text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range && text[position] != '-')
+      value = INT64_MAX, error = std::errc();
     if (error == std::errc::result_out_of_range)
       reject(fmt::format("the number at position {} does not fit into 64 bits", position));
     if (error != std::errc())

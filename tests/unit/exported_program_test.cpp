@@ -59,6 +59,12 @@ TEST(ExportedProgramTest, Root) {
   EXPECT_EQ(program.ranges["s0"].max, std::nullopt);
 }
 
+TEST(ExportedProgramTest, BoundsThatNoSizeReachesAreNone) {
+  Json root = smallProgram();
+  root["range_constraints"]["s0"]["max_val"] = 9457559217478041600u; // torch's, of an unbacked symbol
+  EXPECT_EQ(parse(root).ranges["s0"].max, std::nullopt);
+}
+
 TEST(ExportedProgramTest, NodesAndTheirModules) {
   Graph graph = parse(smallProgram()).graph;
   ASSERT_THAT(graph.nodes, SizeIs(2));
