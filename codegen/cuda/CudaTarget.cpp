@@ -93,7 +93,7 @@ bool isNoSlowerThanLibrary(dit::FusionOp products) {
 /// What a product multiplies in fp8, which Hopper's template alone does; null when none does.
 Value fp8Operand(dit::FusionOp fusion) {
   for (dit::MatmulOp op : fusion.getBodyBlock().getOps<dit::MatmulOp>())
-    if (isa<Float8E4M3FNType>(elementOf(op.getLhs())))
+    if (is8BitFloat(elementOf(op.getLhs())))
       return op.getLhs();
   return {};
 }

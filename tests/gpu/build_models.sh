@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # build_models.sh [BUNDLE] [BUILD] [PART...]: compiles what run_models.sh runs on a CUDA machine into BUNDLE (a folder that
-# git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo python full
+# git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo quantized python full
 # rowwise tune; all of them but tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
 # from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Parts whose variable is not set are left out.
 set -eu
@@ -10,7 +10,7 @@ root=$(cd "$here/../.." && pwd)
 bundle=${1:-$root/build-gpu/models}
 build=$(cd "${2:-$root/build}" && pwd)
 [ $# -ge 2 ] && shift 2 || shift $#
-parts=${*:-bin zoo python full rowwise}
+parts=${*:-bin zoo quantized python full rowwise}
 ditc=$build/bin/ditc
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -29,6 +29,16 @@ bin() {
 zoo() {
   python3 "$root/tests/models/check_models.py" --ditc "$ditc" "$DITC_ZOO_DIR" --options "--target sm_90a" --packages "$scratch/packages"
   python3 "$here/split_zoo.py" "$DITC_ZOO_DIR" "$scratch/packages" "$bundle"
+}
+
+# bf16 models with all products in fp8, for the host as well, whose numbers are the yardstick.
+quantized() {
+  for folder in "$DITC_ZOO_DIR"/*_bf16; do
+    to=$bundle/quantized/$(basename "$folder")
+    mkdir -p "$to"
+    "$ditc" compile "$folder/model.pt2" --quantize fp8 --quantize-only '*' --target host --target sm_90a -q -o "$to/model.dita"
+    cp "$folder/inputs.safetensors" "$folder/outputs.safetensors" "$to/"
+  done
 }
 
 python() {
@@ -101,14 +111,14 @@ tune() {
 # The variable that a part needs and that is not set; nothing where the part can be built.
 missing() {
   case $1 in
-    zoo) [ -n "${DITC_ZOO_DIR:-}" ] || echo DITC_ZOO_DIR ;;
+    zoo | quantized) [ -n "${DITC_ZOO_DIR:-}" ] || echo DITC_ZOO_DIR ;;
     full | tune) [ -n "${DITC_ZOO_FULL_DIR:-}" ] || echo DITC_ZOO_FULL_DIR ;;
   esac
 }
 
 for part in $parts; do
   case $part in
-    bin | zoo | python | full | rowwise | tune) variable=$(missing "$part") ;;
+    bin | zoo | quantized | python | full | rowwise | tune) variable=$(missing "$part") ;;
     *) echo "build_models.sh: no part '$part'" >&2; exit 2 ;;
   esac
   if [ -n "$variable" ]; then

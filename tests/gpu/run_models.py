@@ -74,6 +74,7 @@ def python(bundle, out):
 # Part -> (function, a path of the bundle that it needs).
 PARTS = {
     "conformance": (conformance, "*/zoo"),
+    "quantized": (lambda bundle, out: module("quantized", bundle), "quantized/*/model.dita"),
     "python": (python, "python/dit.dita"),
     "threads": (lambda bundle, out: module("steps", "threads", bundle, limit=120), "*/packages/flux-model_dyn.dita"),
     "swap": (lambda bundle, out: module("steps", "swap", bundle, limit=120), "*/packages/flux-model.dita"),

@@ -3,7 +3,7 @@
 # run_models.sh BUNDLE OUT [PART...]: on a CUDA machine with torch: what build_models.sh made, by run_models.py, with the
 # Python package of this tree and the library of the bundle. Where diffusers is not installed, the wheels in BUNDLE/wheels
 # or beside BUNDLE are.
-# PART: conformance python threads swap latency rowwise full sanitizer, all of them unless named; peers (full beside every
+# PART: conformance quantized python threads swap latency rowwise full sanitizer, all of them unless named; peers (full beside every
 # mode of torch.compile: minutes a model).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -13,13 +13,13 @@ using namespace ditc;
 
 namespace {
 
-/// A unit that instantiates gemm_sm90: a tile, an element and an epilogue, the rest as most kernels have it.
-std::string gemmUnit(const std::string &tile, const std::string &element, const std::string &epilogue, int problems) {
+/// A unit that instantiates gemm_sm90: a tile, an element of results and of operands, an epilogue, the rest as most kernels have it.
+std::string gemmUnit(const std::string &tile, const std::string &element, const std::string &operand, const std::string &epilogue, int problems) {
   std::string count = std::to_string(problems);
   return "#include \"gemm_sm90.cuh\"\n"
          "using namespace ditc;\n"
          "struct Config {\n"
-         "  using Element = " + element + ";\n  static constexpr int " + tile + ";\n"
+         "  using Element = " + element + ";\n  using Operand = " + operand + ";\n  static constexpr int " + tile + ";\n"
          "  static constexpr int CLUSTER_N = 1, GROUP = 8, OUTPUTS = 4, HEAD = -1;\n"
          "  static constexpr bool EVEN = false, GATED = " + std::string(epilogue.starts_with("SwiGlu") ? "true" : "false") + ", EARLY = true;\n"
          "};\n"
@@ -41,6 +41,7 @@ const char *kSplitHeads = "BLOCK_M = 128, BLOCK_N = 128, STAGES = 6, CONSUMERS =
 struct Unit {
   const char *name, *tile, *element, *epilogue;
   int problems;
+  const char *operand = nullptr; ///< the element where it is null
 };
 const Unit kGemmUnits[] = {
     {"pointwise", kPingPong, "BF16", "Pointwise<BF16>", 1},
@@ -57,6 +58,9 @@ const Unit kGemmUnits[] = {
     {"split_tall", kSplitTall, "F16", "GateResidual<F16>", 1},
     {"split_heads", kSplitHeads, "BF16", "HeadNormRope<BF16, 128>", 2},
     {"by_columns", kHeads, "BF16", "ByColumns<HeadNormRope<BF16, 128>, Pointwise<BF16, GeluTanh, 128>>", 1},
+    {"fp8", kPingPong, "BF16", "Pointwise<BF16>", 1, "E4M3"},
+    {"fp8_cooperative", kCooperative, "F16", "GateResidual<F16>", 1, "E4M3"},
+    {"fp8_split", kSplit, "BF16", "Pointwise<BF16, NoActivation, 48>", 2, "E4M3"},
 };
 
 class GemmTemplate : public testing::TestWithParam<Unit> {};
@@ -68,7 +72,7 @@ TEST_P(GemmTemplate, CompilesWithoutSpills) {
   if (!Nvrtc::available(&whyNot))
     GTEST_SKIP() << whyNot;
   const Unit &unit = GetParam();
-  std::string text = gemmUnit(unit.tile, unit.element, unit.epilogue, unit.problems);
+  std::string text = gemmUnit(unit.tile, unit.element, unit.operand ? unit.operand : unit.element, unit.epilogue, unit.problems);
   CudaBinary binary = Nvrtc::get().compile({std::string(unit.name) + ".cu", text, templatesIncludedBy(text), "sm_90a", {"--ptxas-options=-v"}});
   ASSERT_GT(binary.image.size(), 4u);
   EXPECT_EQ(std::string(binary.image.begin(), binary.image.begin() + 4), "\177ELF");

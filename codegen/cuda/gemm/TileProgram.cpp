@@ -20,7 +20,7 @@ constexpr size_t kMaxOutputs = 4, kMaxWeights = 4; // of a Problem in the templa
 /// Types that tensor cores multiply as they are; sums of e4m3 are scaled by what follows, so they stay f32.
 bool isMultiplied(dit::MatmulOp product) {
   Type type = elementOf(product.getLhs());
-  return elementOf(product.getRhs()) == type && (is16BitFloat(type) || (isa<Float8E4M3FNType>(type) && elementOf(product.getResult()).isF32()));
+  return elementOf(product.getRhs()) == type && (is16BitFloat(type) || (is8BitFloat(type) && elementOf(product.getResult()).isF32()));
 }
 
 /// Heads of whole groups of eight columns, of which a tile has whole ones.
@@ -39,7 +39,7 @@ public:
       if (Verdict verdict = readProduct(product); !verdict)
         return verdict;
     for (BlockArgument argument : body.getArguments())
-      if (!isLoadable(argument))
+      if (!isLoadable(argument) && !isMultipliedOnly(argument))
         return {Reason::TypeUnsupported, argument};
     if (program.problems.empty() || program.problems.size() > 2)
       return {Reason::NoSlot, body.getTerminator()->getOperand(0)};
@@ -263,6 +263,8 @@ private:
     std::optional<QuadExchange> exchange = exchangeOf(expr);
     return exchange && llvm::all_of(exchange->given, [&](const auto &column) { return !column || isInside(*column); });
   }
+
+  static bool isMultipliedOnly(Value value) { return is8BitFloat(elementOf(value)) && llvm::all_of(value.getUsers(), llvm::IsaPred<dit::MatmulOp, dit::ConcatOp>); }
 
   static bool isLoadable(Value value) { return is16BitFloat(elementOf(value)) || elementOf(value).isF32(); }
 

@@ -56,23 +56,30 @@ def conformance(bundle):
     return result
 
 
-def sanitizer(bundle):
+def sanitize(bundle, package, inputs):
+    """What each tool has to say of one run: a count, or why there is none."""
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    row = {}
+    for tool, (options, pattern) in TOOLS.items():
+        command = [program, "--tool", tool, *options, "--print-limit", "5", bundle / "bin/ditc-run", "run", package, "--device", "cuda", "--no-graphs",
+                   "--inputs", inputs]
+        try:
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=False)
+            output = done.stdout + done.stderr
+            count = re.search(pattern, output)
+            row[tool] = int(count[1]) if count else "no summary: " + output.strip()[-200:]
+        except subprocess.TimeoutExpired:
+            row[tool] = "timeout"
+    return row
+
+
+def sanitizer(bundle):
     rows, failures = {}, []
     for name in SANITIZED:
         found = find(bundle, f"{name}-model")
-        for tool, (options, pattern) in TOOLS.items() if found else ():
-            package, folder = found
-            command = [program, "--tool", tool, *options, "--print-limit", "5", bundle / "bin/ditc-run", "run", package, "--device", "cuda", "--no-graphs",
-                       "--inputs", folder / "inputs.safetensors"]
-            try:
-                done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=False)
-                output = done.stdout + done.stderr
-                count = re.search(pattern, output)
-                rows.setdefault(name, {})[tool] = int(count[1]) if count else "no summary: " + output.strip()[-200:]
-            except subprocess.TimeoutExpired:
-                rows.setdefault(name, {})[tool] = "timeout"
         if found:
+            package, folder = found
+            rows[name] = sanitize(bundle, package, folder / "inputs.safetensors")
             print(f"{name:32} {rows[name]}", flush=True)
             failures += [f"{name} {tool}: {count}" for tool, count in rows[name].items() if count != 0]
     print(f"sanitizer: {len(rows)} packages, {len(failures)} with reports")
