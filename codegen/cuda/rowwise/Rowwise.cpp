@@ -193,7 +193,7 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
   unit.launch.grid[0] = std::max<int64_t>(blocks, 1);
   unit.launch.threads = threads;
   unit.launch.overlapsPrevious = gainsByOverlap(0, argumentBytes(kernel));
-  std::string parameters;
+  std::string parameters, moves;
   for (auto [i, argument] : llvm::enumerate(arguments)) {
     if (!argument.used)
       continue;
@@ -201,6 +201,8 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
     bool isInput = i < problem->inputs.size();
     parameters += parameters.empty() ? "" : ",\n    ";
     parameters += std::string(isInput ? "const " : "") + elementName(argument.element) + " *__restrict__ " + argument.name;
+    if (isInput && unit.launch.overlapsPrevious)
+      moves += (moves.empty() ? "const int nothing = nothingYet();\n" : "") + argument.name + " += nothing;\n";
   }
   if (llvm::any_of(*emitted, [](const EmittedPart &part) { return part.text.find("widening.") != std::string::npos; })) {
     unit.addValue(kWidenings);
@@ -208,7 +210,7 @@ FailureOr<CudaUnit> emitRowwise(plan::KernelOp kernel, const CudaArch &arch) {
   }
   unit.bounds = {static_cast<int>(threads), static_cast<int>(residentBlocks(parts, threads))};
   std::string body = usesShared ? "__shared__ double shared[2][32];\n" : "";
-  body += "followPreviousKernel();\n" + (emitted->empty() ? "" : chooseByBlock(parts, *emitted));
+  body += "followPreviousKernel();\n" + moves + (emitted->empty() ? "" : chooseByBlock(parts, *emitted));
   unit.text = headComment(kernel, *problem) + "#include \"rowwise.cuh\"\n\nusing namespace ditc;\n";
   unit.text += std::string("using Index = ") + (problem->needsWideIndices() ? "long long" : "int") + ";\n\n";
   if (!declarations.text().empty())
