@@ -66,6 +66,22 @@ TEST(RowwiseText, LongRowsStayAsTheyLieBetweenTheLoops) {
   EXPECT_THAT(emitRowwiseUnit(norm("layer", "32760x1536xbf16", "1536xbf16")).text, Not(HasSubstr("Once<")));
 }
 
+TEST(RowwiseText, WhatIsMadeOfAStatisticLeavesTheKernelThatNeedsIt) {
+  for (std::string columns : {"64x", "1152x", "3072x", "15360x", "1000x"}) {
+    std::string text = emitRowwiseUnit(quantise("4608x" + columns + "bf16", "4608x1xf32", "4608x" + columns + "f8E4M3FN")).text;
+    EXPECT_EQ(countOf(text, "(in0 +"), 1u) << text; // and what was combined stays in registers
+    EXPECT_EQ(countOf(text, "store(out1 + "), 1u) << text;
+  }
+  EXPECT_EQ(runRowwise(quantise("197x640xbf16", "197x1xf32", "197x640xf8E4M3FN")).problem, "");
+  EXPECT_EQ(runRowwise(quantise("3x1001xf16", "3x1xf32", "3x1001xf8E4M3FN")).problem, "");
+}
+
+TEST(RowwiseText, WhatOverlapsTheKernelBeforeReadsBehindItsEnd) {
+  EXPECT_THAT(emitRowwiseUnit(norm("layer", "2048x1152xbf16", "1152xbf16")).text,
+              HasSubstr("followPreviousKernel();\n  const int nothing = nothingYet();\n  in0 += nothing;\n  in1 += nothing;\n"));
+  EXPECT_THAT(emitRowwiseUnit(gelu("4096x12288xbf16")).text, Not(HasSubstr("nothing"))); // which is long
+}
+
 TEST(RowwiseText, ShortRowsComeByFours) {
   std::string text = emitRowwiseUnit(normAndRotary("1", "4096", "24", /*interleaved=*/true)).text;
   EXPECT_THAT(text, HasSubstr("for (Index i = 0; i < 4; ++i) {")) << text;
