@@ -6,7 +6,8 @@
 //
 // A finished table is what the same in every step is when it meets an activation: angles, their sines and cosines stay f64. Sums
 // and products whose rounded result a sine or cosine is taken of (positions times frequencies) stay as well. The result differs by
-// the rounding of a table and of each product, 2^-24 of them. Not with `--numerics eager`.
+// the rounding of a table and of each product, 2^-24 of them. Sums with a table itself, in which an activation could get lost, and
+// constants that f32 has not stay f64; tables beyond f32's range are not looked for. Not with `--numerics eager`.
 //
 // Before:
 //   func.func @f(%x: tensor<4x8xbf16>, %t: tensor<4x8xf64> {dit.invariant}) -> tensor<4x8xbf16> {
@@ -53,8 +54,12 @@
 #include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -66,24 +71,48 @@ namespace {
 
 bool isDouble(Value value) { return elementOf(value).isF64(); }
 
-/// Sums and products of floats, whose results in f32 are those in f64 up to rounding.
-bool hasPlainBody(dit::MapOp map) {
-  return llvm::all_of(map.getBodyBlock().without_terminator(), [](Operation &op) {
-    return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp, arith::ExtFOp, arith::TruncFOp>(op) || (isa<arith::ConstantOp>(op) && isa<FloatType>(op.getResult(0).getType()));
-  });
+/// A number that f32 has, too, up to rounding.
+bool isNumberOfF32(Operation &op) {
+  auto constant = dyn_cast<arith::ConstantOp>(op);
+  auto number = constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
+  if (!number)
+    return false;
+  double size = std::abs(number.getValueAsDouble());
+  return size == 0 || (size >= std::numeric_limits<float>::min() && size <= std::numeric_limits<float>::max());
 }
 
-/// True when a sine or cosine is taken of `value`, behind views and maps: it is an angle.
+/// Sums and products of floats, whose results in f32 are those in f64 up to rounding. `isTable`: of an operand. Where a table
+/// itself is added, what it was added to may be lost beside it.
+bool hasPlainBody(dit::MapOp map, llvm::function_ref<bool(Value)> isTable) {
+  llvm::DenseSet<Value> tables;
+  for (auto [argument, operand] : llvm::zip(map.getBodyBlock().getArguments(), map.getInputs()))
+    if (isTable(operand))
+      tables.insert(argument);
+  for (Operation &op : map.getBodyBlock().without_terminator()) {
+    bool isPlain = isNumberOfF32(op) || isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp, arith::ExtFOp, arith::TruncFOp>(op);
+    bool isOfTables = llvm::all_of(op.getOperands(), [&](Value operand) { return tables.contains(operand); });
+    bool addsTable = isa<arith::AddFOp, arith::SubFOp>(op) && !isOfTables && llvm::any_of(op.getOperands(), [&](Value operand) { return tables.contains(operand); });
+    if (!isPlain || addsTable)
+      return false;
+    if (isOfTables)
+      tables.insert(op.getResult(0));
+  }
+  return true;
+}
+
+/// Whose result tells small differences of large numbers.
+bool isPeriodic(Operation &op) { return isa<math::SinOp, math::CosOp, math::TanOp, arith::RemFOp, math::FloorOp, math::CeilOp, math::TruncOp, math::RoundOp, math::RoundEvenOp, arith::FPToSIOp>(op); }
+
+/// True when a sine or cosine is taken of what is made of `value`: it is an angle.
 bool isAngle(Value value) {
   llvm::SetVector<Value> reached;
   reached.insert(value);
   for (size_t next = 0; next < reached.size(); ++next)
     for (Operation *user : reached[next].getUsers()) {
       auto map = dyn_cast<dit::MapOp>(user);
-      if (map && llvm::any_of(map.getBodyBlock(), [](Operation &op) { return isa<math::SinOp, math::CosOp>(op); }))
+      if (map && llvm::any_of(map.getBodyBlock(), isPeriodic))
         return true;
-      if (map || dit::isViewOp(user))
-        reached.insert(user->getResult(0));
+      reached.insert(user->result_begin(), user->result_end());
     }
   return false;
 }
@@ -112,7 +141,7 @@ private:
       return false;
     auto map = dyn_cast<dit::MapOp>(op);
     bool hasDoubles = isDouble(op->getResult(0)) || llvm::any_of(op->getOperands(), isDouble);
-    bool isPlain = map ? hasPlainBody(map) : dit::isViewOp(op) || isa<dit::ConcatOp>(op);
+    bool isPlain = map ? hasPlainBody(map, [&](Value operand) { return invariant.contains(operand); }) : dit::isViewOp(op) || isa<dit::ConcatOp>(op);
     return hasDoubles && isPlain && (isDouble(op->getResult(0)) || !isAngle(op->getResult(0)));
   }
 

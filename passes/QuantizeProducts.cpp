@@ -175,6 +175,7 @@ public:
     if (product.getBias())
       terms.push_back(asColumns(b, product.getLoc(), product.getBias(), rank));
     dequantizeParts(product, terms);
+    b.setInsertionPoint(product); // in front of all that reads it
     if (!product.use_empty())
       product.replaceAllUsesWith(dequantized(product.getLoc(), terms, product.getType()));
     product.erase();

@@ -121,3 +121,51 @@ func.func @root(%x: tensor<4xbf16>, %t: tensor<4xf64> {dit.invariant}) -> tensor
   }
   return %y : tensor<4xbf16>
 }
+
+// -----
+
+// An angle behind a concat, of which a cosine is taken.
+// CHECK-LABEL: @angle_behind_concat
+// CHECK: arith.mulf {{.*}} : f64
+func.func @angle_behind_concat(%x: tensor<4xf32>, %t: tensor<4xf64> {dit.invariant}) -> tensor<8xf32> {
+  %a = dit.map(%x, %t) : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32> {
+  ^bb0(%p: f32, %q: f64):
+    %w = arith.extf %p : f32 to f64
+    %m = arith.mulf %w, %q : f64
+    %r = arith.truncf %m : f64 to f32
+    dit.yield %r : f32
+  }
+  %c = dit.concat(%a, %a) axis 0 : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+  %y = dit.map(%c) : (tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%p: f32):
+    %q = math.cos %p : f32
+    dit.yield %q : f32
+  }
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+// A sum with a table, beside which an activation could be lost; and a factor that f32 has not.
+// CHECK-LABEL: @beside_a_table
+// CHECK: arith.addf {{.*}} : f64
+// CHECK: arith.mulf {{.*}} : f64
+func.func @beside_a_table(%x: tensor<4xbf16>, %t: tensor<4xf64> {dit.invariant}) -> (tensor<4xbf16>, tensor<4xbf16>) {
+  %y = dit.map(%x, %t) : (tensor<4xbf16>, tensor<4xf64>) -> tensor<4xbf16> {
+  ^bb0(%p: f32, %q: f64):
+    %w = arith.extf %p : f32 to f64
+    %m = arith.addf %w, %q : f64
+    %r = arith.truncf %m : f64 to f32
+    dit.yield %r : f32
+  }
+  %z = dit.map(%x, %t) : (tensor<4xbf16>, tensor<4xf64>) -> tensor<4xbf16> {
+  ^bb0(%p: f32, %q: f64):
+    %c = arith.constant 1.0e+60 : f64
+    %w = arith.extf %p : f32 to f64
+    %m = arith.mulf %w, %c : f64
+    %n = arith.mulf %m, %q : f64
+    %r = arith.truncf %n : f64 to f32
+    dit.yield %r : f32
+  }
+  return %y, %z : tensor<4xbf16>, tensor<4xbf16>
+}

@@ -78,3 +78,23 @@ func.func @streams(%x: tensor<4096x3072xbf16>, %t: tensor<128x3072xbf16>) -> (te
   %z = dit.matmul %t, %v transpose_rhs : (tensor<128x3072xbf16>, tensor<3072x3072xbf16>) -> tensor<128x3072xbf16>
   return %y, %z : tensor<4096x3072xbf16>, tensor<128x3072xbf16>
 }
+
+// -----
+
+// Read as columns and as a whole: both are scaled, the whole in front of all that reads it.
+// CHECK-LABEL: func.func @part_and_whole
+// CHECK: %[[P:.*]] = dit.matmul {{.*}} -> tensor<4096x6144xf32>
+// CHECK-DAG: dit.map(%[[P]], {{.*}} -> tensor<4096x6144xbf16>
+// CHECK-DAG: dit.slice %[[P]] offsets [0, 0]
+// CHECK: return
+func.func @part_and_whole(%x: tensor<4096x3072xbf16>) -> (tensor<4096x6144xbf16>, tensor<4096x3072xbf16>, tensor<4096x6144xbf16>) {
+  %w = dit.weight "w" : tensor<6144x3072xbf16>
+  %y = dit.matmul %x, %w transpose_rhs : (tensor<4096x3072xbf16>, tensor<6144x3072xbf16>) -> tensor<4096x6144xbf16>
+  %n = dit.map(%y) : (tensor<4096x6144xbf16>) -> tensor<4096x6144xbf16> {
+  ^bb0(%p: f32):
+    %q = arith.negf %p : f32
+    dit.yield %q : f32
+  }
+  %g = dit.slice %y offsets [0, 0] steps [1, 1] : tensor<4096x6144xbf16> -> tensor<4096x3072xbf16>
+  return %y, %g, %n : tensor<4096x6144xbf16>, tensor<4096x3072xbf16>, tensor<4096x6144xbf16>
+}
