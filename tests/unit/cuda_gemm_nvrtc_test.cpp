@@ -67,16 +67,17 @@ TEST_P(CudaGemmUnit, CompilesWithoutSpills) {
   }
 }
 
-/// The widest tiles that the accumulators of a consumer leave room for, in which pairs turn across threads.
+/// With the tiles that the model puts first.
+mlir::FailureOr<CudaUnit> emitFirstTiles(plan::KernelOp kernel, const CudaArch &) {
+  GemmKernel gemm;
+  if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
+    return mlir::failure();
+  return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
+}
+
 /// The unit's line about its outputs.
 std::string outputsOf(const CudaCase &c) {
-  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
-    GemmKernel gemm;
-    if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
-      return mlir::failure();
-    return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
-  };
-  CudaFamilies families(emit, "sm_90a");
+  CudaFamilies families(emitFirstTiles, "sm_90a");
   if (!families.emit(c))
     return families.messages;
   size_t begin = families.unit.text.find("OUTPUTS"), end = families.unit.text.find(';', begin);
@@ -97,14 +98,8 @@ TEST(CudaGemmHopper, Fp8IsMultipliedAsItIs) {
   std::string whyNot;
   if (!Nvrtc::available(&whyNot))
     GTEST_SKIP() << whyNot;
-  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
-    GemmKernel gemm;
-    if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
-      return mlir::failure();
-    return emitHopperGemm(kernel, gemm, gemmCandidates(gemm.sizes, GemmNeeds::of(gemm)).front());
-  };
   for (const CudaCase &c : {fp8Gelu("bf16", 2048, 12288, 3072), fp8Gelu("f16", 77, 640, 2064), fp8Heads("bf16", 4096, 24, 128), fp8Heads("bf16", 512, 16, 72)}) {
-    CudaFamilies families(emit, "sm_90a");
+    CudaFamilies families(emitFirstTiles, "sm_90a");
     ASSERT_TRUE(families.emit(c)) << families.messages;
     EXPECT_NE(families.unit.text.find("using Operand = E4M3;"), std::string::npos) << families.unit.text;
     CudaBinary binary = Nvrtc::get().compile({"fp8", families.unit.text, templatesIncludedBy(families.unit.text), "sm_90a", {"--ptxas-options=-v"}});
@@ -114,12 +109,8 @@ TEST(CudaGemmHopper, Fp8IsMultipliedAsItIs) {
 }
 
 TEST(CudaGemmHopper, Fp8IsCopiedInPiecesOf16Bytes) {
-  auto emit = [](plan::KernelOp kernel, const CudaArch &) -> mlir::FailureOr<CudaUnit> {
-    GemmKernel gemm;
-    return failed(gemm.read(kernel, ResidualBy::CopyEngine)) ? mlir::FailureOr<CudaUnit>(mlir::failure()) : emitHopperGemm(kernel, gemm, {});
-  };
-  EXPECT_TRUE(CudaFamilies(emit, "sm_90a").emit(fp8Gelu("bf16", 64, 192, 1040)));
-  CudaFamilies odd(emit, "sm_90a");
+  EXPECT_TRUE(CudaFamilies(emitFirstTiles, "sm_90a").emit(fp8Gelu("bf16", 64, 192, 1040)));
+  CudaFamilies odd(emitFirstTiles, "sm_90a");
   EXPECT_FALSE(odd.emit(fp8Gelu("bf16", 64, 192, 1032))); // 64.5 pieces
   EXPECT_NE(odd.messages.find("is no gemm kernel"), std::string::npos) << odd.messages;
 }
