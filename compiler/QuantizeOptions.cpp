@@ -61,7 +61,7 @@ void checkMatches(std::string_view option, const std::vector<std::string> &patte
     if (std::ranges::any_of(products, [&](const NodeName &name) { return one.matches(name); }))
       continue;
     if (products.empty())
-      fail("{} '{}': the model has no matrix products", option, pattern);
+      fail("{} '{}': the model has no matrix products to choose from; leave the option out", option, pattern);
     fail("{} '{}': no matrix product of the model is in such a module; products are in {}{}; `ditc report` lists all", option, pattern, fmt::join(examplesOf(products), ", "),
          products.size() > kListedModules ? " and others" : "");
   }

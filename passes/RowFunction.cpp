@@ -133,12 +133,15 @@ bool RowFunction::allTables(llvm::function_ref<bool(Value table, Value combined)
   });
 }
 
-std::optional<LinearForm> RowFunction::at(Value value, ElementIndex index) const {
+std::optional<LinearForm> RowFunction::at(Value value, ElementIndex index, size_t &looked) const {
+  constexpr size_t kMostLooked = 512; // a rotation, however it is spelled, has some fifty
+  if (++looked > kMostLooked)
+    return std::nullopt;
   Operation *def = value.getDefiningOp();
   if (auto map = dyn_cast<dit::MapOp>(def))
-    return atMap(map, index);
+    return atMap(map, index, looked);
   if (auto concat = dyn_cast<dit::ConcatOp>(def))
-    return atConcat(concat, index);
+    return atConcat(concat, index, looked);
   Value input = def->getOperand(0);
   ElementIndex inner(index);
   if (auto slice = dyn_cast<dit::SliceOp>(def)) {
@@ -157,27 +160,27 @@ std::optional<LinearForm> RowFunction::at(Value value, ElementIndex index) const
     for (auto [i, size] : llvm::zip(inner, shapeOf(input)))
       i = size == 1 ? 0 : i;
   }
-  return at(input, inner);
+  return at(input, inner, looked);
 }
 
-std::optional<LinearForm> RowFunction::atConcat(dit::ConcatOp concat, ElementIndex index) const {
+std::optional<LinearForm> RowFunction::atConcat(dit::ConcatOp concat, ElementIndex index, size_t &looked) const {
   for (Value input : concat.getInputs()) {
     int64_t size = shapeOf(input)[concat.getAxis()];
     if (index[concat.getAxis()] < size)
-      return axisOf(input) ? at(input, index) : std::nullopt;
+      return axisOf(input) ? at(input, index, looked) : std::nullopt;
     index[concat.getAxis()] -= size;
   }
   return std::nullopt;
 }
 
-std::optional<LinearForm> RowFunction::atMap(dit::MapOp map, ArrayRef<int64_t> index) const {
+std::optional<LinearForm> RowFunction::atMap(dit::MapOp map, ArrayRef<int64_t> index, size_t &looked) const {
   SmallVector<std::optional<LinearForm>> arguments;
   for (Value operand : map.getInputs()) {
     ElementIndex inner(index);
     for (auto [i, size] : llvm::zip(inner, shapeOf(operand)))
       i = size == 1 ? 0 : i;
     if (axisOf(operand))
-      arguments.push_back(at(operand, inner));
+      arguments.push_back(at(operand, inner, looked));
     else if (isTableOf(map, operand))
       arguments.push_back(LinearForm{{1, std::nullopt, TableElement{operand, placeOf(inner, shapeOf(operand))}}});
     else

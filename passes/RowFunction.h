@@ -55,7 +55,10 @@ public:
   void setParallel(const Dims &dims) { parallel.insert(dims.begin(), dims.end()); }
 
   /// The element of the result as a sum over elements of a row of the whole.
-  std::optional<LinearForm> at(mlir::ArrayRef<int64_t> index) const { return at(result, ElementIndex(index)); }
+  std::optional<LinearForm> at(mlir::ArrayRef<int64_t> index) const {
+    size_t looked = 0;
+    return at(result, ElementIndex(index), looked);
+  }
 
   /// True when nothing else reads what is computed on the way.
   bool isOnlyFor(mlir::Operation *reader) const;
@@ -74,9 +77,10 @@ private:
   bool hasSameDims(mlir::Value a, mlir::Value b) const;
   bool isTableOf(mlir::Operation *op, mlir::Value operand) const;
 
-  std::optional<LinearForm> at(mlir::Value value, ElementIndex index) const;
-  std::optional<LinearForm> atConcat(dit::ConcatOp concat, ElementIndex index) const;
-  std::optional<LinearForm> atMap(dit::MapOp map, mlir::ArrayRef<int64_t> index) const;
+  // `looked`: values that have been looked at for this element. Those that are read twice are looked at twice, and again behind them.
+  std::optional<LinearForm> at(mlir::Value value, ElementIndex index, size_t &looked) const;
+  std::optional<LinearForm> atConcat(dit::ConcatOp concat, ElementIndex index, size_t &looked) const;
+  std::optional<LinearForm> atMap(dit::MapOp map, mlir::ArrayRef<int64_t> index, size_t &looked) const;
 
   GrownTable withAllRows(mlir::Value table, mlir::Value combined, int64_t begin, int64_t count, const TableValues &values) const;
   mlir::DenseElementsAttr oneRow(mlir::Value table, mlir::Value combined, const TableValues &values) const;

@@ -75,3 +75,12 @@ TEST_F(DeepChains, ProductsAreTakenApartFromThem) {
   EXPECT_EQ(count<dit::MatmulOp>(*module), 1);
   EXPECT_EQ(count<dit::MapOp>(*module), 2 * kSteps + 1);
 }
+
+TEST_F(DeepChains, RowsThatTheyMakeAreNoRotation) {
+  std::string all = "tensor<80x64xbf16>", few = "tensor<16x64xbf16>";
+  auto rows = [&](const std::string &name, int first, const std::string &type) { return "  %" + name + " = dit.slice %x offsets [" + std::to_string(first) + ", 0] steps [1, 1] : " + all + " -> " + type + "\n"; };
+  OwningOpRef<ModuleOp> module = run("func.func @f(%x: " + all + ") -> " + all + " {\n" + rows("t", 0, few) + rows("a0", 16, kType) + rows("b0", 16, kType) + steps("y") + "  %r = dit.concat(%t, %y) axis 0 : (" + few +
+                                         ", " + kType + ") -> " + all + "\n  return %r : " + all + "\n}\n",
+                                     createRotateAllRows());
+  EXPECT_EQ(count<dit::ConcatOp>(*module), 1);
+}

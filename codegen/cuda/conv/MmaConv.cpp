@@ -22,9 +22,11 @@ bool isForTensorCores(const ConvProblem &p) {
   Type element = p.input.getElementType();
   bool sixteenBits = (element.isBF16() || element.isF16()) && p.filter.getElementType() == element && p.output.getElementType() == element;
   bool enough = p.channels() >= kPiece && p.outChannels() >= kPiece && (p.groups == 1 || p.channels() % kPiece == 0);
+  if (!sixteenBits || !enough) // perhaps no channels at all
+    return false;
   int64_t inputs = p.input.getNumElements() / p.input.getDimSize(1) * paddedChannels(p) * p.groups;
   bool fits = inputs < kLimit && p.output.getNumElements() < kLimit && p.depth() / p.channels() * paddedChannels(p) < kLimit;
-  return sixteenBits && enough && fits && p.output.getNumElements() > 0 && inputs > 0;
+  return fits && p.output.getNumElements() > 0 && inputs > 0;
 }
 
 /// Pieces of channels start on 16 bytes.
