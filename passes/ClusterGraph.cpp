@@ -71,14 +71,9 @@ SmallVector<Value> ClusterGraph::inputsOf(Id id) const {
   return inputs.takeVector();
 }
 
-static Value behindViews(Value value) {
-  Operation *def = value.getDefiningOp();
-  return def && dit::isViewOp(def) ? behindViews(def->getOperand(0)) : value;
-}
-
 bool ClusterGraph::readsOnlyWeights(Id id) const {
   SmallVector<Value> inputs = inputsOf(id);
-  return !inputs.empty() && llvm::all_of(inputs, [](Value input) { return behindViews(input).getDefiningOp<dit::WeightOp>() != nullptr; });
+  return !inputs.empty() && llvm::all_of(inputs, [](Value input) { return dit::behindViews(input).getDefiningOp<dit::WeightOp>() != nullptr; });
 }
 
 SmallVector<Value> ClusterGraph::resultsOf(Id id) const {

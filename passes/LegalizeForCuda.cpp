@@ -45,6 +45,7 @@
 #include "passes/Fusions.h"
 #include "passes/JoinedProducts.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/RowwiseGroups.h"
 #include "passes/StreamParts.h"
 #include "passes/TargetRemarks.h"
@@ -129,22 +130,13 @@ private:
     b.setInsertionPoint(product);
     for (OpOperand &operand : product->getOpOperands())
       if (elementOf(operand.get()) != wide)
-        operand.set(cast(operand.get(), wide));
+        operand.set(castTo(b, product.getLoc(), operand.get(), wide));
     if (wide == own)
       return;
     product.getResult().setType(product.getType().clone(wide));
     b.setInsertionPointAfter(product);
-    Value rounded = cast(product.getResult(), own);
+    Value rounded = castTo(b, product.getLoc(), product.getResult(), own);
     product.getResult().replaceAllUsesExcept(rounded, rounded.getDefiningOp());
-  }
-
-  Value cast(Value value, Type element) {
-    RankedTensorType type = tensorType(value);
-    auto map = dit::MapOp::create(b, value.getLoc(), type.clone(element), value);
-    OpBuilder::InsertionGuard guard(b);
-    Block *body = b.createBlock(&map.getBody());
-    dit::YieldOp::create(b, value.getLoc(), body->addArgument(dit::computeType(type.getElementType()), value.getLoc()));
-    return map.getResult();
   }
 
   /// Would the target take the products of a gemm fusion as a kernel with nothing behind them? What they read must not be

@@ -30,6 +30,7 @@
 //     return %y : tensor<4x16xbf16>
 //   }
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -41,23 +42,14 @@ namespace ditc {
 
 namespace {
 
-/// A map over `inputs`; the body adds its arguments (one argument: a cast).
+/// A map over `inputs` that adds them.
 Value sumMap(OpBuilder &b, Location loc, ValueRange inputs, RankedTensorType type) {
-  auto map = dit::MapOp::create(b, loc, type, inputs);
-  OpBuilder::InsertionGuard guard(b);
-  Block *body = b.createBlock(&map.getBody());
-  for (Value input : inputs)
-    body->addArgument(dit::computeType(cast<RankedTensorType>(input.getType()).getElementType()), loc);
-  Value sum = body->getArgument(0);
-  for (BlockArgument argument : body->getArguments().drop_front())
-    sum = arith::AddFOp::create(b, loc, sum, argument);
-  dit::YieldOp::create(b, loc, sum);
-  return map.getResult();
-}
-
-Value castTo(OpBuilder &b, Location loc, Value value, Type element) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getElementType() == element ? value : sumMap(b, loc, value, type.clone(element));
+  return mapOf(b, loc, type, inputs, [](OpBuilder &b, Location loc, ValueRange in) {
+    Value sum = in[0];
+    for (Value term : in.drop_front())
+      sum = arith::AddFOp::create(b, loc, sum, term);
+    return sum;
+  });
 }
 
 struct MatmulForBlas : OpRewritePattern<dit::MatmulOp> {

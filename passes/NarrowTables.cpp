@@ -53,10 +53,10 @@
 #include "dialects/dit/Tensors.h"
 #include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <cmath>
 #include <limits>
@@ -129,9 +129,7 @@ public:
     }
     for (Operation *op : chain)
       narrow(op);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
-      if (isOpTriviallyDead(&op)) // the chain
-        op.erase();
+    eraseDead(function.getBody().front()); // the chain
   }
 
 private:
@@ -176,12 +174,7 @@ private:
   }
 
   static Value rounded(OpBuilder &b, Value value) {
-    Location loc = value.getLoc();
-    auto cast = dit::MapOp::create(b, loc, narrowType(value), value);
-    Block *body = b.createBlock(&cast.getBody());
-    body->addArgument(b.getF64Type(), loc);
-    dit::YieldOp::create(b, loc, arith::TruncFOp::create(b, loc, b.getF32Type(), body->getArgument(0)).getResult());
-    return cast.getResult();
+    return mapOf(b, value.getLoc(), narrowType(value), value, [](OpBuilder &b, Location loc, ValueRange in) -> Value { return arith::TruncFOp::create(b, loc, b.getF32Type(), in[0]); });
   }
 
   static Value narrowCopy(OpBuilder &b, Operation *op, ValueRange operands) {

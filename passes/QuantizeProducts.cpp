@@ -90,6 +90,7 @@
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/Terms.h"
 
 #include "mlir/IR/Remarks.h"
@@ -112,30 +113,10 @@ struct Quantized {
   Value numbers, scale;
 };
 
-/// What the body of a map does with a scalar of each operand.
-using Body = llvm::function_ref<Value(OpBuilder &, Location, ArrayRef<Value>)>;
-
-Value mapOf(OpBuilder &b, Location loc, ValueRange inputs, RankedTensorType type, Body body) {
-  auto map = dit::MapOp::create(b, loc, type, inputs);
-  OpBuilder::InsertionGuard guard(b);
-  Block *block = b.createBlock(&map.getBody());
-  for (Value input : inputs)
-    block->addArgument(dit::computeType(elementOf(input)), loc);
-  SmallVector<Value> scalars(block->args_begin(), block->args_end());
-  Value result = body(b, loc, scalars);
-  dit::YieldOp::create(b, loc, result);
-  return map.getResult();
-}
-
-Value constantOf(OpBuilder &b, Location loc, double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value))); }
-
 /// The largest magnitude of every row.
 Value largestOf(OpBuilder &b, Location loc, Value x) {
-  Value magnitudes = mapOf(b, loc, x, tensorType(x), [](OpBuilder &b, Location loc, ArrayRef<Value> in) -> Value { return math::AbsFOp::create(b, loc, in[0]); });
-  SmallVector<int64_t> shape(shapeOf(x));
-  int64_t last = shape.size() - 1;
-  shape.back() = 1;
-  return dit::ReduceOp::create(b, loc, RankedTensorType::get(shape, b.getF32Type()), magnitudes, dit::ReduceKind::Max, ArrayRef<int64_t>{last});
+  Value magnitudes = mapOf(b, loc, tensorType(x), x, [](OpBuilder &b, Location loc, ValueRange in) -> Value { return math::AbsFOp::create(b, loc, in[0]); });
+  return reducedRows(b, loc, magnitudes, dit::ReduceKind::Max);
 }
 
 /// One division a row instead of one an element: numbers are multiplied by the reciprocal, which is off by one rounding of f32 and
@@ -143,14 +124,14 @@ Value largestOf(OpBuilder &b, Location loc, Value x) {
 Quantized quantize(OpBuilder &b, Location loc, Value x) {
   Value largest = largestOf(b, loc, x);
   auto ofRow = [&](bool isReciprocal) {
-    return mapOf(b, loc, largest, tensorType(largest), [&](OpBuilder &b, Location loc, ArrayRef<Value> in) -> Value {
-      Value size = arith::MaximumFOp::create(b, loc, in[0], constantOf(b, loc, kSmallestRow)), bound = constantOf(b, loc, kLargest);
+    return mapOf(b, loc, tensorType(largest), largest, [&](OpBuilder &b, Location loc, ValueRange in) -> Value {
+      Value size = arith::MaximumFOp::create(b, loc, in[0], numberOf(b, loc, kSmallestRow)), bound = numberOf(b, loc, kLargest);
       return isReciprocal ? arith::DivFOp::create(b, loc, bound, size) : arith::DivFOp::create(b, loc, size, bound);
     });
   };
   Value scale = ofRow(false), reciprocal = ofRow(true);
   auto type = tensorType(x).clone(Float8E4M3FNType::get(b.getContext()));
-  Value numbers = mapOf(b, loc, {x, reciprocal}, type, [](OpBuilder &b, Location loc, ArrayRef<Value> in) -> Value { return arith::MulFOp::create(b, loc, in[0], in[1]); });
+  Value numbers = mapOf(b, loc, type, {x, reciprocal}, [](OpBuilder &b, Location loc, ValueRange in) -> Value { return arith::MulFOp::create(b, loc, in[0], in[1]); });
   return {numbers, scale};
 }
 
@@ -201,7 +182,7 @@ private:
   }
 
   Value dequantized(Location loc, ArrayRef<Value> terms, RankedTensorType type) {
-    return mapOf(b, loc, terms, type, [](OpBuilder &b, Location loc, ArrayRef<Value> in) -> Value {
+    return mapOf(b, loc, type, terms, [](OpBuilder &b, Location loc, ValueRange in) -> Value {
       Value scaled = arith::MulFOp::create(b, loc, arith::MulFOp::create(b, loc, in[0], in[1]), in[2]);
       return in.size() == 3 ? scaled : arith::AddFOp::create(b, loc, scaled, in[3]);
     });

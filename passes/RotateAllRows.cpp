@@ -64,9 +64,8 @@
 #include "dialects/dit/Tensors.h"
 #include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/RowFunction.h"
-
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 
@@ -174,11 +173,8 @@ void readGrown(ArrayRef<GrownTable> grown) {
   for (const GrownTable &entry : grown)
     makers.insert(entry.rows.whole.getDefiningOp());
   for (auto [table, rows] : grown) {
-    Value base = table;
-    while (base.getDefiningOp() && dit::isViewOp(base.getDefiningOp()))
-      base = base.getDefiningOp()->getOperand(0);
     bool isReadElsewhere = llvm::any_of(table.getUsers(), [&](Operation *user) { return !makers.contains(user); });
-    if (!seen.insert(table).second || isa<BlockArgument>(base) || !isReadElsewhere)
+    if (!seen.insert(table).second || isa<BlockArgument>(dit::behindViews(table)) || !isReadElsewhere)
       continue;
     OpBuilder b(table.getContext());
     b.setInsertionPointAfterValue(rows.whole);
@@ -199,12 +195,6 @@ class RotateAllRows : public impl::RotateAllRowsBase<RotateAllRows> {
         parts.rewrite(grown);
     eraseDead(block);
     readGrown(grown);
-  }
-
-  static void eraseDead(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
   }
 };
 

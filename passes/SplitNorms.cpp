@@ -72,6 +72,7 @@
 #include "dialects/dit/Tensors.h"
 #include "passes/Fusions.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/Terms.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -121,8 +122,6 @@ public:
   }
 
 private:
-  using Body = llvm::function_ref<Value(OpBuilder &, Location, ValueRange)>;
-
   /// The fusion without the norm, which becomes arithmetic on elements there.
   dit::FusionOp split(dit::FusionOp fusion, dit::NormOp norm) {
     Operation *next = fusion->getNextNode();
@@ -130,7 +129,7 @@ private:
     b.setInsertionPoint(ops.front());
     auto [mean, inverse] = statisticsOf(norm, ops);
     b.setInsertionPoint(norm);
-    Value result = map(norm.getLoc(), tensorType(norm.getResult()), {norm.getInput(), mean, inverse}, [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    Value result = mapOf(b, norm.getLoc(), tensorType(norm.getResult()), {norm.getInput(), mean, inverse}, [](OpBuilder &b, Location loc, ValueRange x) -> Value {
       Value distance = arith::SubFOp::create(b, loc, x[0], x[1]);
       return arith::MulFOp::create(b, loc, distance, x[2]);
     });
@@ -139,24 +138,6 @@ private:
     norm.erase();
     b.setInsertionPoint(next);
     return makeFusion(b, "rowwise", ops, resultsReadOutside(ops));
-  }
-
-  Value map(Location loc, RankedTensorType type, ArrayRef<Value> inputs, Body body) {
-    auto op = dit::MapOp::create(b, loc, type, inputs);
-    OpBuilder::InsertionGuard guard(b);
-    Block *block = b.createBlock(&op.getBody());
-    for (Value input : inputs)
-      block->addArgument(dit::computeType(elementOf(input)), loc);
-    dit::YieldOp::create(b, loc, body(b, loc, block->getArguments()));
-    return op.getResult();
-  }
-
-  /// Over the last dimension, in f32.
-  Value reduce(Location loc, Value input, dit::ReduceKind kind) {
-    SmallVector<int64_t> shape(shapeOf(input));
-    int64_t axis = static_cast<int64_t>(shape.size()) - 1;
-    shape.back() = 1;
-    return dit::ReduceOp::create(b, loc, RankedTensorType::get(shape, b.getF32Type()), input, kind, b.getDenseI64ArrayAttr({axis}));
   }
 
   /// The input of the norm computed once more, in front of everything; `made` gets the operations.
@@ -172,7 +153,7 @@ private:
 
   /// (x - mean)² of all elements.
   Value squares(Location loc, Value x, Value mean) {
-    return map(loc, RankedTensorType::get(shapeOf(x), b.getF32Type()), {x, mean}, [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mapOf(b, loc, RankedTensorType::get(shapeOf(x), b.getF32Type()), {x, mean}, [](OpBuilder &b, Location loc, ValueRange x) -> Value {
       Value distance = arith::SubFOp::create(b, loc, x[0], x[1]);
       return arith::MulFOp::create(b, loc, distance, distance);
     });
@@ -187,7 +168,7 @@ private:
     Value whole = copyOf(norm.getInput(), ops, mapping, made), x = viewAs(b, loc, whole, {rows * parts, row / parts});
     if (!made.empty() && x != whole)
       made.push_back(x.getDefiningOp());
-    Value means = reduce(loc, x, dit::ReduceKind::Mean), distances = squares(loc, x, means), sums = reduce(loc, distances, dit::ReduceKind::Sum);
+    Value means = reducedRows(b, loc, x, dit::ReduceKind::Mean), distances = squares(loc, x, means), sums = reducedRows(b, loc, distances, dit::ReduceKind::Sum);
     made.append({means.getDefiningOp(), distances.getDefiningOp(), sums.getDefiningOp()});
     dit::FusionOp first = makeFusion(b, "rowwise", made, {means, sums});
     return joined(norm, viewAs(b, loc, first.getResult(0), {rows, parts}), viewAs(b, loc, first.getResult(1), {rows, parts}));
@@ -196,16 +177,15 @@ private:
   std::pair<Value, Value> joined(dit::NormOp norm, Value means, Value sums) {
     Location loc = norm.getLoc();
     double row = static_cast<double>(rowOf(norm)), part = row / static_cast<double>(shapeOf(means).back()), eps = norm.getEps().convertToDouble();
-    auto constant = [](OpBuilder &b, Location loc, double value) -> Value { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value))); };
-    Value mean = reduce(loc, means, dit::ReduceKind::Mean);
-    Value distances = map(loc, tensorType(means), {means, mean, sums}, [&](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    Value mean = reducedRows(b, loc, means, dit::ReduceKind::Mean);
+    Value distances = mapOf(b, loc, tensorType(means), {means, mean, sums}, [&](OpBuilder &b, Location loc, ValueRange x) -> Value {
       Value distance = arith::SubFOp::create(b, loc, x[0], x[1]), square = arith::MulFOp::create(b, loc, distance, distance);
-      return arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, square, constant(b, loc, part)), x[2]);
+      return arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, square, numberOf(b, loc, part)), x[2]);
     });
-    Value total = reduce(loc, distances, dit::ReduceKind::Sum);
-    Value inverse = map(loc, tensorType(total), {total}, [&](OpBuilder &b, Location loc, ValueRange x) -> Value {
-      Value variance = arith::DivFOp::create(b, loc, x[0], constant(b, loc, row));
-      return math::RsqrtOp::create(b, loc, arith::AddFOp::create(b, loc, variance, constant(b, loc, eps)));
+    Value total = reducedRows(b, loc, distances, dit::ReduceKind::Sum);
+    Value inverse = mapOf(b, loc, tensorType(total), {total}, [&](OpBuilder &b, Location loc, ValueRange x) -> Value {
+      Value variance = arith::DivFOp::create(b, loc, x[0], numberOf(b, loc, row));
+      return math::RsqrtOp::create(b, loc, arith::AddFOp::create(b, loc, variance, numberOf(b, loc, eps)));
     });
     SmallVector<Operation *> ops;
     for (Value value : {mean, distances, total, inverse})

@@ -61,6 +61,12 @@ int64_t tensorBytes(RankedTensorType type) { return type.getNumElements() * elem
 
 bool isViewOp(Operation *op) { return isa<ViewOp, PermuteOp, SliceOp, ExpandOp>(op); }
 
+Value behindViews(Value value) {
+  for (Operation *def = value.getDefiningOp(); def && isViewOp(def); def = value.getDefiningOp())
+    value = def->getOperand(0);
+  return value;
+}
+
 static TypedAttr floatIdentity(ReduceKind kind, FloatType type) {
   double infinity = std::numeric_limits<double>::infinity();
   switch (kind) {

@@ -36,6 +36,9 @@ int64_t tensorBytes(mlir::RankedTensorType type);
 /// True for operations that only rename elements: view, permute, slice, expand.
 bool isViewOp(mlir::Operation *op);
 
+/// What a value is a view of, behind all views.
+mlir::Value behindViews(mlir::Value value);
+
 /// Largest and smallest value that a compute-type reduction starts from, as an attribute of `type`.
 mlir::TypedAttr reductionIdentity(ReduceKind kind, mlir::Type type);
 

@@ -73,16 +73,6 @@ double bytesReadBy(Operation *reader, Value value) {
 
 bool isFree(Operation *op) { return dit::isViewOp(op) || isa<dit::ConstantOp, dit::WeightOp>(op); }
 
-/// The value behind views inside one block, with the bytes that the last view leaves of it.
-Value sourceOf(Value value) {
-  while (Operation *def = value.getDefiningOp()) {
-    if (!dit::isViewOp(def))
-      break;
-    value = def->getOperand(0);
-  }
-  return value;
-}
-
 Work fusionWork(dit::FusionOp fusion) {
   Work work;
   Block &body = fusion.getBodyBlock();
@@ -92,7 +82,7 @@ Work fusionWork(dit::FusionOp fusion) {
     if (isFree(&op))
       continue;
     for (Value operand : op.getOperands())
-      if (auto argument = dyn_cast<BlockArgument>(sourceOf(operand)))
+      if (auto argument = dyn_cast<BlockArgument>(dit::behindViews(operand)))
         read[argument] += bytesReadBy(&op, operand);
   }
   for (auto [argument, bytes] : read)
