@@ -65,6 +65,11 @@ namespace ditc {
 
 namespace {
 
+/// Tokens of a block of attention_quantize.cuh.
+constexpr int64_t kQuantizedTile = 128;
+/// A survey of the keys is worth so many blocks, of so many tokens; the blocks that quantise add up all chunks of a head.
+constexpr int64_t kSurveyBlocks = 528, kLeastChunk = 64, kMostChunks = 32;
+
 class ProgramRewriter : public PlanRewriter {
 public:
   ProgramRewriter(plan::ProgramOp program, KernelTable &table, const TargetKernels &target) : PlanRewriter(program, table), target(target) {}
@@ -77,13 +82,17 @@ private:
   struct Packed {
     Value words, verdicts;
   };
+  struct Quantized {
+    std::array<Value, 3> operands, scales; ///< of queries, keys and values
+  };
 
   void rewrite(plan::LaunchOp launch, plan::KernelOp kernel) {
     if (Verdict verdict = target.takesFast(kernel); !verdict)
       remarkDeviation(launch, kernel.getFamily(), Deviation::SlowerKernel, verdict);
     AttentionNeeds needs = target.needsOf(kernel);
     bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !isPrepared(launch); // zeroed memory belongs to a step
-    if (!packs && !judges && !shares)
+    bool quantizes = needs.quantizedKeys > 0;
+    if (!packs && !judges && !shares && !quantizes)
       return;
     Location loc = launch.getLoc();
     SmallVector<Value> args(launch.getArgs());
@@ -103,6 +112,13 @@ private:
     if (judges) {
       insert(4, judge(launch, needs.biasKeys));
       config.set("judged_mask", b.getBoolAttr(true));
+    }
+    if (quantizes) {
+      Quantized numbers = quantize(launch, needs.quantizedKeys);
+      std::copy(numbers.operands.begin(), numbers.operands.end(), args.begin());
+      size_t at = 3 + (kernel.getConfig().getAs<BoolAttr>("has_mask").getValue() ? 1 : 0) + (packs || judges);
+      for (size_t i = 0; i < numbers.scales.size(); ++i)
+        insert(at + i, numbers.scales[i]);
     }
     if (shares) {
       size_t at = args.size() - 1;
@@ -146,6 +162,41 @@ private:
     DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("tile_keys", b.getI64IntegerAttr(blockKeys))});
     createLaunchBefore(launch, {.family = "mask_judge", .config = config, .outputs = 1}, {mask, verdicts}, space);
     return verdicts;
+  }
+
+  /// The operands of a launch as 8-bit numbers: keys without their mean, values turned around. Two launches, as means and
+  /// largest magnitudes of columns are of all tokens.
+  Quantized quantize(plan::LaunchOp launch, int64_t blockKeys) {
+    Location loc = launch.getLoc();
+    Value q = launch.getArgs()[0], k = launch.getArgs()[1], v = launch.getArgs()[2];
+    ArrayRef<int64_t> query = typeOf(q).getShape(), key = typeOf(k).getShape(), value = typeOf(v).getShape();
+    int64_t batch = key[0], heads = key[1], keys = key[2], pitch = llvm::alignTo(llvm::alignTo(keys, blockKeys), kQuantizedTile);
+    int64_t chunkKeys = std::max<int64_t>(kLeastChunk, llvm::divideCeil(keys, std::clamp<int64_t>(llvm::divideCeil(kSurveyBlocks, batch * heads), 1, kMostChunks)));
+    int64_t chunks = llvm::divideCeil(keys, chunkKeys);
+    auto scratch = [&](ArrayRef<int64_t> shape, Type element) { return createBuffer(loc, shape, element, plan::Space::Arena); };
+    DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("block_keys", b.getI64IntegerAttr(blockKeys)), b.getNamedAttr("chunk_keys", b.getI64IntegerAttr(chunkKeys))});
+
+    Value sums = scratch({batch, heads, chunks, key[3]}, b.getF32Type()), tops = scratch({batch, heads, chunks, value[3]}, b.getF32Type());
+    createLaunch(launch, {.family = "attention_survey", .config = config, .outputs = 2}, {k, v, sums, tops});
+    Quantized result;
+    Type e4m3 = Float8E4M3FNType::get(b.getContext());
+    result.operands = {rowsOfBytes(loc, query), rowsOfBytes(loc, key), scratch({batch, heads, value[3], pitch}, e4m3)};
+    result.scales = {scratch(query.drop_back(), b.getF32Type()), scratch({batch, heads, static_cast<int64_t>(llvm::divideCeil(keys, blockKeys)), 4}, b.getF32Type()), scratch({batch, heads, value[3]}, b.getF32Type())};
+    SmallVector<Value> args{q, k, v, sums, tops};
+    args.append(result.operands.begin(), result.operands.end());
+    args.append(result.scales.begin(), result.scales.end());
+    createLaunch(launch, {.family = "attention_quantize", .config = config, .outputs = 6}, args);
+    return result;
+  }
+
+  /// int8 in this shape, rows on 16 bytes as tensor copies want them.
+  Value rowsOfBytes(Location loc, ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> padded(shape);
+    padded.back() = llvm::alignTo(shape.back(), kAlignment);
+    Value buffer = createBuffer(loc, padded, b.getI8Type(), plan::Space::Arena);
+    if (padded.back() == shape.back())
+      return buffer;
+    return createView(loc, plan::makeMemRef(shape, b.getI8Type(), plan::layoutOf(typeOf(buffer))), buffer);
   }
 
   /// The mask with size 1 where a batch, head or row repeats the one before.

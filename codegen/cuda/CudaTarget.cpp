@@ -50,6 +50,10 @@ static FailureOr<CudaUnit> emitPackedMask(plan::KernelOp kernel, const CudaArch 
 
 static FailureOr<CudaUnit> emitJudgedMask(plan::KernelOp kernel, const CudaArch &) { return emitMaskJudge(kernel); }
 
+static FailureOr<CudaUnit> emitSurvey(plan::KernelOp kernel, const CudaArch &) { return emitAttentionSurvey(kernel); }
+
+static FailureOr<CudaUnit> emitQuantize(plan::KernelOp kernel, const CudaArch &) { return emitAttentionQuantize(kernel); }
+
 static FailureOr<CudaUnit> emitGemm(plan::KernelOp kernel, const CudaArch &arch) {
   FailureOr<std::unique_ptr<GemmTuning>> gemm = GemmTuning::read(kernel, arch);
   return failed(gemm) ? FailureOr<CudaUnit>(failure()) : (*gemm)->emit((*gemm)->modelTiles());
@@ -61,6 +65,8 @@ CudaEmitter cudaEmitterOf(StringRef family) {
       .Case("attention", emitBestAttention)
       .Case("mask_pack", emitPackedMask)
       .Case("mask_judge", emitJudgedMask)
+      .Case("attention_survey", emitSurvey)
+      .Case("attention_quantize", emitQuantize)
       .Case("gemm", emitGemm)
       .Case("gemv", emitGemv)
       .Case("conv", emitBestConv)

@@ -29,10 +29,10 @@ struct alignas(64) Params {
   float scaleLog2;
   uint64_t parts, counters;
   int32_t splitTiles;
-  uint64_t logSumExp;
+  uint64_t logSumExp, scales[3];
 };
 constexpr size_t kSmallParamsBytes = 448, kSmallLogSumExp = 440;
-static_assert(offsetof(Params, out) == 384 && offsetof(Params, batch) == 416 && offsetof(Params, parts) == 440 && sizeof(Params) == 512);
+static_assert(offsetof(Params, out) == 384 && offsetof(Params, batch) == 416 && offsetof(Params, parts) == 440 && offsetof(Params, scales) == 472 && sizeof(Params) == 512);
 
 /// (column, token, head, batch); a dimension of size 1 may have any stride.
 TensorMapPatch tensorMap(const AttentionProblem &p, unsigned arg, ArrayRef<uint32_t> box) {
@@ -40,12 +40,13 @@ TensorMapPatch tensorMap(const AttentionProblem &p, unsigned arg, ArrayRef<uint3
   plan::Layout layout = plan::layoutOf(type);
   TensorMapPatch map;
   map.arg = arg;
-  map.dtype = type.getElementType().isBF16() ? DType::bf16 : DType::f16;
-  map.swizzle = box[0] == 64 ? cuda::TensorMapSwizzle::Bytes128 : box[0] == 32 ? cuda::TensorMapSwizzle::Bytes64 : cuda::TensorMapSwizzle::Bytes32;
+  int64_t bytes = p.isQuantized ? 1 : 2;
+  map.dtype = p.isQuantized ? DType::u8 : type.getElementType().isBF16() ? DType::bf16 : DType::f16;
+  map.swizzle = bytes * box[0] == 128 ? cuda::TensorMapSwizzle::Bytes128 : bytes * box[0] == 64 ? cuda::TensorMapSwizzle::Bytes64 : cuda::TensorMapSwizzle::Bytes32;
   for (int d = 3; d >= 0; --d) {
     map.sizes.push_back(type.getDimSize(d));
     if (d < 3)
-      map.strides.push_back(2 * (type.getDimSize(d) == 1 ? std::max<int64_t>(llvm::alignTo(type.getDimSize(3), 8), 8) : layout.strides[d]));
+      map.strides.push_back(type.getDimSize(d) == 1 ? std::max<int64_t>(llvm::alignTo(bytes * type.getDimSize(3), 16), 16) : bytes * layout.strides[d]);
   }
   map.box.assign(box.begin(), box.end());
   return map;
@@ -155,7 +156,7 @@ extern "C" __global__ void __launch_bounds__({11}, {12})
 }}
 )",
                      space.str(), writeNodeName(nameOf(p.kernel.getLoc())), p.batch, p.heads, p.queries, p.headDim, p.keys, p.keyHeads, p.valueDim,
-                     cudaTypeName(p.type(0).getElementType()).substr(6), config.str(), threads, blocks, p.kernel.getSymName().str(), mask.parameters, mask.value);
+                     cudaTypeName(p.type(p.outIndex()).getElementType()).substr(6), config.str(), threads, blocks, p.kernel.getSymName().str(), mask.parameters, mask.value);
 }
 
 CudaUnit emitLarge(const AttentionProblem &p) {
@@ -164,6 +165,8 @@ CudaUnit emitLarge(const AttentionProblem &p) {
                                    "  static constexpr int STAGES = {}, QK_PANEL = {}, V_PANEL = {};\n"
                                    "  static constexpr bool ORDERED = true, SHARES = {};\n",
                                    tiles.blockN, tiles.consumers, tiles.stages, tiles.qkPanel, tiles.vPanel, p.sharedTiles);
+  if (p.isQuantized)
+    config += "  static constexpr bool QUANTIZED = true;\n";
   CudaUnit unit;
   unit.text = unitText(p, "attention_sm90", config, tiles.threads(), 1);
   int64_t work = p.batch * p.heads * llvm::divideCeil(p.queries, tiles.rows());
@@ -177,7 +180,13 @@ CudaUnit emitLarge(const AttentionProblem &p) {
   if (p.sharedTiles)
     params.splitTiles = attentionSharedTiles(p, tiles);
   auto rows = static_cast<uint32_t>(tiles.blockN), qk = static_cast<uint32_t>(tiles.qkPanel), v = static_cast<uint32_t>(tiles.vPanel);
-  unit.parameters.push_back(parameter(p, params, {qk, 64, 1, 1}, {qk, rows, 1, 1}, {v, rows, 1, 1}));
+  if (p.isQuantized) {
+    unit.parameters.push_back(parameter(p, params, {2 * qk, 64, 1, 1}, {2 * qk, rows, 1, 1}, {2 * v, static_cast<uint32_t>(p.valueDim), 1, 1}));
+    for (unsigned i = 0; i < 3; ++i)
+      unit.parameters[0].patches.push_back({static_cast<uint32_t>(offsetof(Params, scales) + 8 * i), cuda::PointerPatch{p.scalesIndex() + i, 0}});
+  } else {
+    unit.parameters.push_back(parameter(p, params, {qk, 64, 1, 1}, {qk, rows, 1, 1}, {v, rows, 1, 1}));
+  }
   if (p.sharedTiles) {
     unit.parameters[0].patches.push_back({offsetof(Params, parts), cuda::PointerPatch{p.outIndex() - 2, 0}});
     unit.parameters[0].patches.push_back({offsetof(Params, counters), cuda::PointerPatch{p.outIndex() - 1, 0}});
@@ -218,7 +227,8 @@ Verdict hopperAttentionVerdict(plan::KernelOp kernel) { return AttentionProblem(
 
 bool acceptsHopperAttention(plan::KernelOp kernel) {
   AttentionProblem problem(kernel);
-  return problem.fits() && (problem.mask != AttentionMask::Bits || problem.packedMask);
+  bool hasNumbers = !problem.quantizes() || problem.isQuantized || smallAttentionTilesFor(problem);
+  return problem.fits() && hasNumbers && (problem.mask != AttentionMask::Bits || problem.packedMask);
 }
 
 FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel) {

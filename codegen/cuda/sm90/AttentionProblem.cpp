@@ -36,6 +36,15 @@ constexpr SizeTiles kTiles[] = {
     {160, 64, 32, {2, 128}, {2, 128}, {2, 112}, {2, 112}}, {192, 64, 64, {2, 96}, {2, 96}, {2, 96}, {2, 96}},     {256, 64, 64, {2, 80}, {2, 64}, {2, 64}, {2, 64}},
 };
 
+/// The same of 8-bit operands, whatever the mask: the widest that leave registers for products that run beside softmax.
+struct QuantizedTiles {
+  int headDim; ///< up to this
+  Block block;
+};
+constexpr QuantizedTiles kQuantizedTiles[] = {{80, {3, 128}}, {128, {2, 192}}, {160, {2, 128}}, {192, {2, 96}}, {256, {2, 64}}};
+/// Columns of V beside which a column of ones has room in one product.
+constexpr int64_t kWidestQuantizedValue = 248;
+
 const SizeTiles &sizeTiles(const AttentionProblem &p) {
   return *llvm::find_if(kTiles, [size = std::max(p.headDim, p.valueDim)](const SizeTiles &t) { return size <= t.headDim; });
 }
@@ -98,8 +107,9 @@ AttentionProblem::AttentionProblem(plan::KernelOp kernel) : kernel(kernel), opti
   auto flag = [&](StringRef name) { auto attr = kernel.getConfig().getAs<BoolAttr>(name); return attr && attr.getValue(); };
   packedMask = flag("packed_mask"), judgedMask = flag("judged_mask"), sharedTiles = flag("shared_tiles");
   ArrayRef<int64_t> q = type(0).getShape(), k = type(1).getShape();
+  isQuantized = type(0).getElementType().isInteger(8);
   batch = q[0], heads = q[1], queries = q[2], headDim = q[3];
-  keyHeads = k[1], keys = k[2], valueDim = type(2).getDimSize(3);
+  keyHeads = k[1], keys = k[2], valueDim = type(2).getDimSize(isQuantized ? 2 : 3);
   if (options.hasMask)
     mask = packedMask || type(3).getElementType().isInteger(1) ? AttentionMask::Bits : maskStride(2) == 0 ? AttentionMask::Columns : AttentionMask::Rows;
 }
@@ -136,22 +146,42 @@ bool AttentionProblem::maskFits() const {
 Verdict AttentionProblem::verdict() const {
   if (queries == 0 || keys == 0 || batch == 0 || heads == 0 || headDim == 0 || valueDim == 0 || !(options.scale > 0))
     return {Reason::NoSlot};
-  auto tensors = {0u, 1u, 2u, outIndex()};
-  if (!llvm::all_of(tensors, [&](unsigned i) { return is16BitFloat(type(i).getElementType()) && type(i).getElementType() == type(0).getElementType(); }))
+  if (!typesFit())
     return {Reason::TypeUnsupported};
   if (headDim % 8 != 0 || valueDim % 8 != 0 || std::max(headDim, valueDim) > 256)
     return {Reason::HeadSplitsTile};
-  return llvm::all_of(tensors, [&](unsigned i) { return canCopy(i); }) && maskFits() ? Verdict() : Verdict{Reason::LayoutUnsupported};
+  bool copies = canCopy(outIndex()) && (isQuantized || llvm::all_of(std::array{0u, 1u, 2u}, [&](unsigned i) { return canCopy(i); }));
+  return copies && maskFits() ? Verdict() : Verdict{Reason::LayoutUnsupported};
+}
+
+bool AttentionProblem::quantizes() const { return isQuantized || (options.quantized && !options.logSumExp && valueDim <= kWidestQuantizedValue); }
+
+bool AttentionProblem::typesFit() const {
+  Type out = type(outIndex()).getElementType();
+  return is16BitFloat(out) && (isQuantized || llvm::all_of(std::array{0u, 1u, 2u}, [&](unsigned i) { return type(i).getElementType() == out; }));
 }
 
 //===-- attention_sm90.cuh ----------------------------------------------------------------------===//
 
 uint32_t AttentionTiles::sharedBytes(const AttentionProblem &p) const {
+  if (quantized) {
+    int64_t row = llvm::alignTo(p.headDim, 2 * qkPanel), width = p.valueDim + 8;
+    return consumers * (64 * row + 256 * width) + stages * (blockN * (row + width) + 16) + 8 * (2 * consumers + 4 * stages) + 1024;
+  }
   int64_t qk = llvm::alignTo(p.headDim, qkPanel), v = llvm::alignTo(p.valueDim, vPanel);
   return 2 * (64 * consumers * qk + stages * blockN * (qk + v)) + 8 * (2 * consumers + 4 * stages) + 1024;
 }
 
+/// Panels are as wide as the rows of Q and K, and as the keys of a block allow.
+static AttentionTiles quantizedTilesFor(const AttentionProblem &p) {
+  Block block = llvm::find_if(kQuantizedTiles, [size = std::max(p.headDim, p.valueDim)](const QuantizedTiles &t) { return size <= t.headDim; })->block;
+  auto panel = [](int64_t bytes) { return bytes % 128 == 0 ? 64 : bytes % 64 == 0 ? 32 : 16; };
+  return {block.consumers, block.keys, p.headDim <= 32 ? 16 : p.headDim <= 64 ? 32 : 64, panel(block.keys), 2, true};
+}
+
 AttentionTiles attentionTilesFor(const AttentionProblem &p) {
+  if (p.quantizes())
+    return quantizedTilesFor(p);
   const SizeTiles &size = sizeTiles(p);
   Block best = widestBlock(p, size);
   if (p.options.softCap > 0 && (p.mask != AttentionMask::None || best.consumers > 2)) // needs registers; bits come in words of 32
@@ -185,7 +215,7 @@ uint32_t SmallAttentionTiles::sharedBytes(const AttentionProblem &p) const {
 }
 
 std::optional<SmallAttentionTiles> smallAttentionTilesFor(const AttentionProblem &p) {
-  if (p.queries > 64 || p.keys > 64 || p.mask == AttentionMask::Bits)
+  if (p.queries > 64 || p.keys > 64 || p.mask == AttentionMask::Bits || p.isQuantized)
     return std::nullopt;
   SmallAttentionTiles tiles{64, 1, static_cast<int>(llvm::alignTo(p.keys, 16)), 64, 1, 1};
   // Several short problems in the 64 rows of a tile, as long as their keys leave registers. A bias is read by the columns
@@ -206,15 +236,17 @@ std::optional<SmallAttentionTiles> smallAttentionTilesFor(const AttentionProblem
 AttentionNeeds hopperAttentionNeeds(plan::KernelOp kernel) {
   AttentionProblem problem(kernel);
   AttentionNeeds needs;
-  if (problem.packedMask || problem.judgedMask || problem.sharedTiles || !problem.fits() || smallAttentionTilesFor(problem))
+  if (problem.packedMask || problem.judgedMask || problem.sharedTiles || problem.isQuantized || !problem.fits() || smallAttentionTilesFor(problem))
     return needs;
   AttentionTiles tiles = attentionTilesFor(problem);
+  if (tiles.quantized)
+    needs.quantizedKeys = tiles.blockN;
   if (problem.mask == AttentionMask::Bits)
     needs.maskRows = tiles.rows(), needs.maskKeys = tiles.blockN;
   if (problem.mask == AttentionMask::Columns && problem.keys > tiles.blockN)
     needs.biasKeys = tiles.blockN;
   if (int64_t shared = attentionSharedTiles(problem, tiles)) {
-    needs.parts = 2 * kHopperMultiprocessors * tiles.consumers * 128 * (problem.valueDim / 2 + 4);
+    needs.parts = 2 * kHopperMultiprocessors * tiles.consumers * 128 * (problem.valueDim / 2 + (tiles.quantized ? 8 : 4));
     needs.counters = shared * tiles.consumers;
   }
   return needs;

@@ -13,7 +13,9 @@ namespace ditc {
 /// How the mask is given: packed bits, a bias that all rows share, a bias for each row.
 enum class AttentionMask { None, Bits, Columns, Rows };
 
-/// The kernel's arguments and sizes, read once.
+/// The kernel's arguments and sizes, read once. Operands that PlanAttention has quantised are q (batch, head, query, column)
+/// and k (batch, key head, key, column) of int8, v (batch, key head, column, key) of e4m3 with keys filled up, and behind the
+/// mask the scales of rows of q, of keys and of v's columns.
 struct AttentionProblem {
   explicit AttentionProblem(plan::KernelOp kernel);
 
@@ -21,6 +23,8 @@ struct AttentionProblem {
   unsigned outIndex() const { return kernel.getNumArgs() - 1; }
   /// Of the log-sum-exp, where that is wanted.
   unsigned sumsIndex() const { return outIndex() - 1 - (sharedTiles ? 2 : 0); }
+  /// Of the three scales of quantised operands.
+  unsigned scalesIndex() const { return 3 + options.hasMask + (packedMask || judgedMask); }
   int64_t alignment(unsigned i) const;
   /// 0 where the mask repeats.
   int64_t maskStride(unsigned dim) const;
@@ -32,19 +36,24 @@ struct AttentionProblem {
   mutable plan::KernelOp kernel; ///< MLIR's accessors are not const
   AttentionOptions options;
   bool packedMask = false, judgedMask = false, sharedTiles = false;
+  bool isQuantized = false; ///< its operands are
   AttentionMask mask = AttentionMask::None;
   int64_t batch, heads, keyHeads, queries, keys, headDim, valueDim;
+  /// Its operands are 8-bit numbers, or will be.
+  bool quantizes() const;
   /// Multiplications and additions of both products, without a mask.
   double flop() const { return 2.0 * static_cast<double>(batch * heads * queries) * static_cast<double>(keys * (headDim + valueDim)); }
 
 private:
   bool canCopy(unsigned arg) const;
+  bool typesFit() const;
   bool maskFits() const;
 };
 
-/// Config of attention_sm90.cuh.
+/// Config of attention_sm90.cuh. Panels in columns of 16 bits.
 struct AttentionTiles {
   int consumers, blockN, qkPanel, vPanel, stages;
+  bool quantized = false;
   int64_t rows() const { return 64 * consumers; }
   uint32_t threads() const { return 128 * (consumers + 1); }
   uint32_t sharedBytes(const AttentionProblem &problem) const;

@@ -23,5 +23,8 @@ mlir::FailureOr<CudaUnit> emitHopperAttention(plan::KernelOp kernel);
 mlir::FailureOr<CudaUnit> emitMaskPack(plan::KernelOp kernel);
 /// An additive mask that all queries share gets verdicts.
 mlir::FailureOr<CudaUnit> emitMaskJudge(plan::KernelOp kernel);
+/// Operands of a quantised attention: what is to be known of all keys, and the 8-bit numbers.
+mlir::FailureOr<CudaUnit> emitAttentionSurvey(plan::KernelOp kernel);
+mlir::FailureOr<CudaUnit> emitAttentionQuantize(plan::KernelOp kernel);
 
 } // namespace ditc

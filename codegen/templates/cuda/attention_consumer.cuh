@@ -9,7 +9,7 @@
 // Between warpgroups, `waitTurn` and `passTurn` let one issue its products while the others do softmax.
 #pragma once
 
-#include "attention_layout.cuh"
+#include "attention_quantized.cuh"
 #include "attention_softmax.cuh"
 #include "attention_wgmma.cuh"
 
@@ -18,8 +18,10 @@ namespace ditc::attention_sm90 {
 template <class L, class Mask>
 struct Consumer {
   static constexpr int SCORES = L::BLOCK_N / 2;  // fp32 registers of the score tile
-  using ScoreProduct = Wgmma<L::BLOCK_N, typename L::Element>;
-  using ValueProduct = Wgmma<L::V_DIM, typename L::Element>;
+  static constexpr int PACKED = SCORES * L::ELEMENT_BYTES / 4;
+  using ScoreProduct = Wgmma<L::BLOCK_N, Either<L::QUANTIZED, S8, typename L::Element>>;
+  using ValueProduct = Wgmma<L::V_WIDTH, Either<L::QUANTIZED, E4M3, typename L::Element>>;
+  using Softmax = Either<L::QUANTIZED, CodeSoftmax<SCORES>, OnlineSoftmax<SCORES>>;
 
   const Params &p;
   const Mask &mask;
@@ -29,9 +31,13 @@ struct Consumer {
   u32 qParity = 0;
 
   float scores[SCORES];          // S, then P in fp32
-  u32 packed[SCORES / 2];        // P in 16 bits, the A operand
-  float output[L::V_DIM / 2];    // O
-  OnlineSoftmax<SCORES> softmax;
+  int sums[L::QUANTIZED ? SCORES : 1];  // S of int8 numbers
+  u32 packed[PACKED];            // P in 16 or 8 bits, the A operand
+  float output[L::SUMS];         // O
+  Softmax softmax;
+  float qScale[2];               // of this thread's rows, where they are quantised
+  float unit[2], high[2];        // of their scores: what 1 stands for, and the largest
+  KeptSums<L> kept;
 
   WorkTile tile;  // the 64 rows of this warpgroup
   int row;        // the first of this thread's two rows
@@ -84,7 +90,9 @@ struct Consumer {
   __device__ int next(BlockRange range) {
     // NOTE: ptxas moves the wait for PV up to the first exponential and the exponentials down to their use, which undoes
     // the overlap of the two. The branch inside this wait, made to depend on the sum of the exponentials, stops it.
-    u32 parity = k.parity ^ u32(__any_sync(0xffffffff, softmax.sum[0] + softmax.sum[1] < 0.0f));
+    u32 parity = k.parity;
+    if constexpr (!L::QUANTIZED)
+      parity ^= u32(__any_sync(0xffffffff, softmax.sum[0] + softmax.sum[1] < 0.0f));
     if constexpr (Mask::SKIPS) {
       int kind = nextVisible(range);
       if (kind != Skip)
@@ -110,18 +118,27 @@ struct Consumer {
 #pragma unroll
     for (int step = 0; step < L::QK_STEPS; ++step) {
       int panel = step / P::STEPS, inside = step % P::STEPS * 32;
-      ScoreProduct::ss(scores, a.at(panel * L::Q_PANEL_BYTES + inside), b.at(panel * L::K_PANEL_BYTES + inside), step > 0);
+      u64 rows = a.at(panel * L::Q_PANEL_BYTES + inside), columns = b.at(panel * L::K_PANEL_BYTES + inside);
+      if constexpr (L::QUANTIZED)
+        ScoreProduct::ss(sums, rows, columns, step > 0);
+      else
+        ScoreProduct::ss(scores, rows, columns, step > 0);
     }
     wgmmaCommit();
   }
 
   __device__ void issueValues() {
     using P = Panel<L::V_PANEL>;
-    Operand b = P::alongN(shared.v(v.stage), L::V_PANEL_BYTES);
+    Operand b = L::QUANTIZED ? P::alongK(shared.v(v.stage)) : P::alongN(shared.v(v.stage), L::V_PANEL_BYTES);
     wgmmaFence();
 #pragma unroll
-    for (int step = 0; step < L::PV_STEPS; ++step)
-      ValueProduct::rs(output, packed + 4 * step, b.at(step * 16 * P::ROW_BYTES));
+    for (int step = 0; step < L::PV_STEPS; ++step) {
+      u32 at = L::QUANTIZED ? step / P::STEPS * L::V_PANEL_BYTES + step % P::STEPS * 32 : step * 16 * P::ROW_BYTES;
+      if constexpr (L::QUANTIZED)
+        ValueProduct::rs(output, packed + 4 * step, b.at(at), step > 0 || kept.blocks > 0);
+      else
+        ValueProduct::rs(output, packed + 4 * step, b.at(at));
+    }
     wgmmaCommit();
   }
 
@@ -136,14 +153,53 @@ struct Consumer {
         mask.apply(scores, fragment, tile, place());
   }
 
-  /// Hides the keys past the end. Only the block that is visited first can have some.
-  __device__ void cutTail() {
+  /// The scores of the product that has been waited for, after which K's stage is free. Quantised ones are integers, unless
+  /// the mask wants them in their unit.
+  __device__ void takeScores() {
+    if constexpr (L::QUANTIZED) {
+      pinRegisters(sums);
+      asFloats(sums, scores, high);
+      float kScale = loadShared(shared.scales(k.stage) + threadIdx.x % 4 * 4);
+      __syncwarp();
+      unit[0] = qScale[0] * kScale;
+      unit[1] = qScale[1] * kScale;
+      if constexpr (Mask::COMPUTES) {
+        scaleRows(scores, unit);
+        unit[0] = unit[1] = 1.0f;
+      }
+    } else {
+      pinRegisters(scores);
+    }
+    releaseK();
+  }
+  /// Scores become P. `all`: no mask has changed them.
+  __device__ bool exponentiate(bool all) {
+    if constexpr (L::QUANTIZED) {
+      if (Mask::COMPUTES || !all)
+        largestOfRows(scores, high);
+      const float unitLog2[2] = {unit[0] * p.scaleLog2, unit[1] * p.scaleLog2};
+      return softmax.template update<Mask::LOWS>(scores, high, unitLog2);
+    } else {
+      return softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
+    }
+  }
+  /// P as the A operand.
+  __device__ void pack() {
+    if constexpr (L::QUANTIZED)
+      packCodes(scores, packed);
+    else
+      packScores<typename L::Element>(scores, packed);
+  }
+
+  /// Hides the keys past the end, and says whether there are some. Only the block that is visited first can have some.
+  __device__ bool cutTail() {
     if ((block + 1) * L::BLOCK_N <= limit)
-      return;
+      return false;
 #pragma unroll
     for (int i = 0; i < SCORES; ++i)
       if (place().column + 8 * (i / 4) + i % 2 >= limit)
         scores[i] = negativeInfinity();
+    return true;
   }
 
   /// Clears the V rows from `firstRow`, which the mask cut off, since 0 · NaN is NaN.
@@ -179,12 +235,11 @@ struct Consumer {
     passTurn();
     typename Mask::Fragment fragment = loadMask(kind);
     wgmmaWait<0>();
-    pinRegisters(scores);
-    releaseK();
+    takeScores();
     applyMask(kind, fragment);
-    cutTail();
-    softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
-    packScores<typename L::Element>(scores, packed);
+    bool all = !cutTail();
+    exponentiate(all && kind != Partial);
+    pack();
   }
 
   /// QK and softmax of the current block while PV of the block before runs. Returns the kind of the next block.
@@ -196,18 +251,34 @@ struct Consumer {
     passTurn();
     typename Mask::Fragment fragment = loadMask(kind);
     wgmmaWait<1>();
-    pinRegisters(scores);
-    releaseK();
+    takeScores();
     applyMask(kind, fragment);
-    bool moved = softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
+    bool moved = exponentiate(kind != Partial);
     int following = next(range);
     wgmmaWait<0>();
     pinRegisters(output);
     releaseV();
-    if (moved)
+    if constexpr (L::QUANTIZED) {
+      if (kept.isFull())
+        kept.take(output);
+      if (moved) {
+        scaleRows(output, softmax.alpha);
+        kept.scale(softmax.alpha);
+      }
+    } else if (moved) {
       scaleRows(output, softmax.alpha);
-    packScores<typename L::Element>(scores, packed);
+    }
+    pack();
     return following;
+  }
+
+  /// Rows past the end have some scale.
+  __device__ void loadScales() {
+    if constexpr (L::QUANTIZED) {
+      const float *scales = p.qScale + ((long long)tile.batch * p.heads + tile.head) * p.queries;
+      qScale[0] = __ldcg(scales + min(row, p.queries - 1));
+      qScale[1] = __ldcg(scales + min(row + 8, p.queries - 1));
+    }
   }
 
   /// One work tile; leaves O unnormalised in `output`.
@@ -219,9 +290,12 @@ struct Consumer {
     limit = mask.keyLimit(tile, p.keys);
     block = verdictsFrom = range.last;
     visible = 0;
+    loadScales();
     softmax.reset();
+    if constexpr (L::QUANTIZED)
+      kept.reset(shared.sums(warpgroup));
 #pragma unroll
-    for (int i = 0; i < L::V_DIM / 2; ++i)
+    for (int i = 0; i < L::SUMS; ++i)
       output[i] = 0.0f;
     if (range.first >= range.last)
       return;
@@ -251,6 +325,8 @@ struct Consumer {
     wgmmaWait<0>();
     pinRegisters(output);
     releaseV();
+    if constexpr (L::QUANTIZED)
+      kept.join(output);
   }
 };
 

@@ -48,7 +48,8 @@ struct Operand {
   __device__ u64 at(u32 bytes) const { return u64(high) << 32 | (low + (bytes >> 4)); }
 };
 
-/// The swizzle of a panel whose rows hold `columns` 16-bit elements: 64, 32 or 16 columns are 128, 64 or 32 bytes.
+/// The swizzle of a panel whose rows hold COLUMNS 16-bit elements: 64, 32 or 16 columns are 128, 64 or 32 bytes. Of 8-bit
+/// elements a row holds twice as many.
 template <int COLUMNS>
 struct Panel {
   static_assert(COLUMNS == 16 || COLUMNS == 32 || COLUMNS == 64, "a panel row is 32, 64 or 128 bytes");
@@ -73,6 +74,12 @@ __device__ inline void pinRegisters(float (&values)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i)
     asm volatile("" : "+f"(values[i])::"memory");
+}
+template <int COUNT>
+__device__ inline void pinRegisters(int (&values)[COUNT]) {
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i)
+    asm volatile("" : "+r"(values[i])::"memory");
 }
 
 /// Two floats rounded into one word, `low` in the low half. Volatile, so that it stays behind the wgmma wait before it.

@@ -89,6 +89,8 @@ __device__ Shared<L> setup(const Params &p) {
     }
     barrierInitFence();
   }
+  if constexpr (L::QUANTIZED)
+    writeOnes(shared);
   __syncthreads();
   return shared;
 }
@@ -117,17 +119,21 @@ __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared)
       phaseWait(shared.qEmpty(warpgroup), qParity);
       barrierExpect(shared.qFull(warpgroup), L::Q_BYTES);
       for (int panel = 0; panel < L::QK_PANELS; ++panel)
-        copyBox(shared.q(warpgroup) + panel * L::Q_PANEL_BYTES, p.q, shared.qFull(warpgroup), panel * L::QK_PANEL,
+        copyBox(shared.q(warpgroup) + panel * L::Q_PANEL_BYTES, p.q, shared.qFull(warpgroup), panel * L::QK_COLUMNS,
                 tile.row + 64 * warpgroup, tile.head, tile.batch);
     }
     qParity ^= 1;
 
     auto loadV = [&](int block) {
       phaseWait(shared.vEmpty(v.stage), v.parity ^ 1);
-      barrierExpect(shared.vFull(v.stage), L::V_BYTES);
-      for (int panel = 0; panel < L::V_PANELS; ++panel)
-        copyBox(shared.v(v.stage) + panel * L::V_PANEL_BYTES, p.v, shared.vFull(v.stage), panel * L::V_PANEL,
-                block * L::BLOCK_N, keyHead, tile.batch);
+      barrierExpect(shared.vFull(v.stage), L::V_COPIED);
+      for (int panel = 0; panel < L::V_PANELS; ++panel) {
+        u32 to = shared.v(v.stage) + panel * L::V_PANEL_BYTES;
+        if constexpr (L::QUANTIZED)
+          copyBox(to, p.v, shared.vFull(v.stage), block * L::BLOCK_N + panel * 2 * L::V_PANEL, 0, keyHead, tile.batch);
+        else
+          copyBox(to, p.v, shared.vFull(v.stage), panel * L::V_PANEL, block * L::BLOCK_N, keyHead, tile.batch);
+      }
       v.advance();
     };
 
@@ -137,10 +143,13 @@ __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared)
         if (mask.template kind<L::BLOCK_M, L::BLOCK_N>(tile, block) == Skip)
           continue;
       phaseWait(shared.kEmpty(k.stage), k.parity ^ 1);
-      barrierExpect(shared.kFull(k.stage), L::K_BYTES);
+      barrierExpect(shared.kFull(k.stage), L::K_BYTES + L::SCALES_BYTES);
       for (int panel = 0; panel < L::QK_PANELS; ++panel)
-        copyBox(shared.k(k.stage) + panel * L::K_PANEL_BYTES, p.k, shared.kFull(k.stage), panel * L::QK_PANEL,
+        copyBox(shared.k(k.stage) + panel * L::K_PANEL_BYTES, p.k, shared.kFull(k.stage), panel * L::QK_COLUMNS,
                 block * L::BLOCK_N, keyHead, tile.batch);
+      if constexpr (L::QUANTIZED)
+        copyBytes(shared.scales(k.stage), p.kScale + 4 * ((long long)rowOfKeys(p, tile) * ceilDiv(p.keys, L::BLOCK_N) + block),
+                  L::SCALES_BYTES, shared.kFull(k.stage));
       k.advance();
       if (previous >= 0)
         loadV(previous);
@@ -183,12 +192,19 @@ __device__ void run(const Params &p, const Mask &mask, const Epilogue &epilogue)
       if (item.kind == WorkKind::Part && !joinParts<L>(p, item.shared, warpgroup, consumer.output, consumer.softmax))
         continue;
     float inverse[2];
-    consumer.softmax.finish(inverse);
-    if (p.logSumExp != nullptr)
-      storeLogSumExp(consumer.softmax, p.scaleLog2, p.logSumExp, (long long)item.tile.batch * p.heads + item.tile.head,
-                     consumer.row, p.queries);
-    storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, item.tile, consumer.row, p.queries,
-                                             epilogue);
+    if constexpr (L::QUANTIZED) {
+      consumer.softmax.finish(consumer.output + L::V_DIM / 2, inverse);
+      storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, item.tile, consumer.row, p.queries,
+                                               ScaledColumns<Epilogue>{epilogue, p.vScale + rowOfKeys(p, item.tile) * L::V_DIM});
+      continue;
+    } else {
+      consumer.softmax.finish(inverse);
+      if (p.logSumExp != nullptr)
+        storeLogSumExp(consumer.softmax, p.scaleLog2, p.logSumExp, (long long)item.tile.batch * p.heads + item.tile.head,
+                       consumer.row, p.queries);
+      storeTile<typename L::Element, L::V_DIM>(consumer.output, inverse, p.out, item.tile, consumer.row, p.queries,
+                                               epilogue);
+    }
   }
   if (warpgroup == 0)
     consumer.waitTurn();  // takes the turn that nobody will use, so that no barrier is left half full

@@ -80,6 +80,14 @@ struct OnlineSoftmax {
     return from == to ? 1.0f : exp2Approx(from * scaleLog2 - offset(to, scaleLog2));
   }
 
+  /// What parts of the keys leave each other, and how sums are joined.
+  __device__ float4 state() const { return make_float4(top[0], top[1], sum[0], sum[1]); }
+  __device__ void clearSums() { sum[0] = sum[1] = 0.0f; }
+  __device__ void addSums(float4 part, const float (&factor)[2]) {
+    sum[0] = __fmaf_rn(part.z, factor[0], sum[0]);
+    sum[1] = __fmaf_rn(part.w, factor[1], sum[1]);
+  }
+
 private:
   static constexpr int kNever = -2147483647 - 1;
 

@@ -20,7 +20,7 @@
 namespace ditc::attention_sm90 {
 
 /// Where parts of shared tiles meet. `counters` holds CONSUMERS words per shared tile, zero before the first launch and
-/// again after each; `parts` holds 2 · G · CONSUMERS slots of 128 · (V_DIM / 2 + 4) floats.
+/// again after each; `parts` holds 2 · G · CONSUMERS slots of 128 · (SUMS + 4) floats.
 struct Sharing {
   float *parts;
   u32 *counters;
@@ -108,9 +108,8 @@ __device__ bool workItem(const Params &p, const Mask &mask, int step, WorkItem &
 
 /// Leaves a part behind and adds up all parts if this warpgroup was the last; says whether `output` is complete now.
 template <class L, class Softmax, class Params>
-__device__ bool joinParts(const Params &p, int sharedTile, int warpgroup, float (&output)[L::V_DIM / 2],
-                          Softmax &softmax) {
-  constexpr int ROWS = L::V_DIM / 2 + 4;  // floats per thread
+__device__ bool joinParts(const Params &p, int sharedTile, int warpgroup, float (&output)[L::SUMS], Softmax &softmax) {
+  constexpr int ROWS = L::SUMS + 4;  // floats per thread
   Stretches line(p.splitTiles, ceilDiv(p.keys, L::BLOCK_N));
   int thread = threadIdx.x % 128;
   auto part = [&](int block) {
@@ -120,9 +119,9 @@ __device__ bool joinParts(const Params &p, int sharedTile, int warpgroup, float 
   int first = line.owner(sharedTile * line.blocks), last = line.owner((sharedTile + 1) * line.blocks - 1);
 
   float *mine = part(blockIdx.x);
-  *reinterpret_cast<float4 *>(mine) = make_float4(softmax.top[0], softmax.top[1], softmax.sum[0], softmax.sum[1]);
+  *reinterpret_cast<float4 *>(mine) = softmax.state();
 #pragma unroll
-  for (int i = 0; i < L::V_DIM / 2; i += 4)
+  for (int i = 0; i < L::SUMS; i += 4)
     *reinterpret_cast<float4 *>(mine + 128 * (i + 4)) =
         make_float4(output[i], output[i + 1], output[i + 2], output[i + 3]);
 
@@ -146,18 +145,17 @@ __device__ bool joinParts(const Params &p, int sharedTile, int warpgroup, float 
   }
   softmax.top[0] = top[0];
   softmax.top[1] = top[1];
-  softmax.sum[0] = softmax.sum[1] = 0.0f;
+  softmax.clearSums();
 #pragma unroll
-  for (int i = 0; i < L::V_DIM / 2; ++i)
+  for (int i = 0; i < L::SUMS; ++i)
     output[i] = 0.0f;
   for (int block = first; block <= last; ++block) {
     float4 state = __ldcg(reinterpret_cast<const float4 *>(part(block)));
     float factor[2] = {Softmax::correction(state.x, top[0], p.scaleLog2),
                        Softmax::correction(state.y, top[1], p.scaleLog2)};
-    softmax.sum[0] = __fmaf_rn(state.z, factor[0], softmax.sum[0]);
-    softmax.sum[1] = __fmaf_rn(state.w, factor[1], softmax.sum[1]);
+    softmax.addSums(state, factor);
 #pragma unroll
-    for (int i = 0; i < L::V_DIM / 2; i += 4) {
+    for (int i = 0; i < L::SUMS; i += 4) {
       float4 values = __ldcg(reinterpret_cast<const float4 *>(part(block) + 128 * (i + 4)));
       output[i] = __fmaf_rn(values.x, factor[0], output[i]);
       output[i + 1] = __fmaf_rn(values.y, factor[0], output[i + 1]);

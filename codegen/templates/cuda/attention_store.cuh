@@ -39,7 +39,7 @@ __device__ inline void transposeQuad(u32 (&words)[4], int q) {
 
 /// Stores rows place.row and place.row + 8 of this thread's quad, WIDTH columns from column 0, rows below `rows`.
 template <class Element, int WIDTH, class Epilogue>
-__device__ inline void storeTile(const float (&values)[WIDTH / 2], const float (&factor)[2], const Output &out,
+__device__ inline void storeTile(const float *values, const float (&factor)[2], const Output &out,
                                  const WorkTile &tile, int row, int rows, const Epilogue &epilogue) {
   constexpr int GROUPS = WIDTH / 8;
   int q = threadIdx.x % 4;

@@ -10,7 +10,8 @@ import torch
 
 from . import driver, tensormap
 
-DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i1": torch.uint8, "i8": torch.int8, "i32": torch.int32}
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i1": torch.uint8, "i8": torch.int8, "u8": torch.uint8, "i32": torch.int32,
+          "f8E4M3FN": torch.float8_e4m3fn}
 PROMOTE_L2_256 = 3
 
 

@@ -30,6 +30,7 @@ class Problem:
     window: tuple = ()  # keys before and after a query's own
     log_sum_exp: bool = False
     scale: float = 0.0  # 0: dim ** -0.5
+    quantized: bool = False  # int8 queries and keys, e4m3 values
     gap: bool = True  # the result lies inside other memory, as when it is a part of something
 
     @property
@@ -165,6 +166,7 @@ def program(p, name):
     config += [f"soft_cap = {float(p.soft_cap)!r} : f64"] if p.soft_cap else []
     config += [f"window = array<i64: {', '.join(map(str, p.window))}>"] if p.window else []
     config += ["log_sum_exp = true"] if p.log_sum_exp else []
+    config += ["quantized = true"] if p.quantized else []
     results = ['"y"'] + ['"sums"'] * p.log_sum_exp
     listed = ", ".join(f'"{i}"' for i in inputs)
     return "\n".join([

@@ -6,7 +6,7 @@ import torch
 
 from .driver import check, library
 
-DTYPES = {torch.float8_e4m3fn: 0, torch.float16: 6, torch.float32: 7, torch.bfloat16: 9}  # e4m3 as bytes
+DTYPES = {torch.uint8: 0, torch.float8_e4m3fn: 0, torch.float16: 6, torch.float32: 7, torch.bfloat16: 9}  # e4m3 as bytes
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 PROMOTE_L2_256 = 3
 

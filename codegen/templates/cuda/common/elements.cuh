@@ -18,6 +18,10 @@ struct F16 {
 struct E4M3 {
   unsigned char bits;
 };
+/// An integer of 8 bits.
+struct S8 {
+  signed char bits;
+};
 
 #ifndef __CUDA_ARCH__
 namespace plain {

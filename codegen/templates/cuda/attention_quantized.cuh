@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What attention_sm90.cuh does otherwise where Q and K are int8 and V is e4m3 (Config::QUANTIZED); attention_quantize.cuh
+// makes these numbers and their scales.
+//
+//   S = s_q s_k · (Q8 K8ᵀ)       exact in int32. s_q is of a row; s_k of the keys of a block that one thread has: those with
+//                                n mod 8 = 2g, 2g + 1 share one, which makes it a factor of all scores of a thread
+//   P = e4m3 of E(t), t = S · scale · log2(e),  E(t) = 2^⌊t⌋ (1 + t - ⌊t⌋)
+//   O = s_v · (P V8) / (P 1)     s_v of a column joins at the end; a column of ones beside V sums the numbers that P has
+//
+// E is 2^t with a line between powers of two, 0 to 6.1 % above it: after the division by the sum, which has the same
+// factor, a weight is off by 2 % in the mean square, less than by the rounding to e4m3, 2.6 %. And an e4m3 number counts up
+// along that line, eight to a power of two: the code of P is 8 (t - m + 13) rounded, one saturating FFMA and one that
+// rounds, where 2^t by the exponential unit alone would take as long as both products. m is an integer, so that it does
+// not matter which: weights down to 2^-12 of the largest are told apart, whatever the order of blocks.
+//
+// Tensor cores keep some 14 bits of a sum of e4m3 products and cut off the rest, which adds up over thousands of keys. So O
+// leaves them every KEYS_SUMMED keys and is added up in fp32, in shared memory as registers are full.
+#pragma once
+
+#include "attention_layout.cuh"
+#include "attention_softmax.cuh"
+#include "attention_wgmma.cuh"
+
+namespace ditc::attention_sm90 {
+
+template <bool CONDITION, class Then, class Else>
+struct Choice {
+  using Type = Then;
+};
+template <class Then, class Else>
+struct Choice<false, Then, Else> {
+  using Type = Else;
+};
+template <bool CONDITION, class Then, class Else>
+using Either = typename Choice<CONDITION, Then, Else>::Type;
+
+/// The number of a (batch, key head).
+template <class Params>
+__device__ inline int rowOfKeys(const Params &p, const WorkTile &tile) {
+  return (tile.batch * p.heads + tile.head) / p.headsPerKey;
+}
+
+__device__ inline float loadShared(u32 address) {
+  float x;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
+  return x;
+}
+__device__ inline void storeShared(u32 address, float a, float b, float c, float d) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
+/// The row of ones below V's columns in shared memory, and seven of zeros that fill up a group of eight.
+template <class L>
+__device__ inline void writeOnes(const Shared<L> &shared) {
+  constexpr int WORDS = 8 * L::V_PANEL / 2;  // of 8 rows of a panel
+  for (int i = threadIdx.x; i < L::STAGES * L::V_PANELS * WORDS; i += L::THREADS) {
+    int panel = i / WORDS, word = i % WORDS;
+    u32 address = shared.v(0) + panel * L::V_PANEL_BYTES + L::V_DIM * 2 * L::V_PANEL + 4 * word;
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word < WORDS / 8 ? 0x38383838 : 0) : "memory");
+  }
+  asyncProxyFence();
+}
+
+/// Scores that are integers as floats, and the largest of each row.
+template <int COUNT>
+__device__ inline void asFloats(const int (&sums)[COUNT], float (&scores)[COUNT], float (&high)[2]) {
+  constexpr int CHAINS = 3;  // for each row, as each waits for its own last maximum
+  int top[CHAINS][2];
+#pragma unroll
+  for (int i = 0; i < COUNT / 4; ++i)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      int first = sums[4 * i + 2 * half], second = sums[4 * i + 2 * half + 1];
+      top[i % CHAINS][half] = i < CHAINS ? max(first, second) : __vimax3_s32(top[i % CHAINS][half], first, second);
+    }
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i)
+    scores[i] = __int2float_rn(sums[i]);
+  high[0] = __int2float_rn(__vimax3_s32(top[0][0], top[1][0], top[2][0]));
+  high[1] = __int2float_rn(__vimax3_s32(top[0][1], top[1][1], top[2][1]));
+}
+
+/// The larger one; NaN if either is.
+__device__ inline float larger(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
+template <int COUNT>
+__device__ inline void largestOfRows(const float (&scores)[COUNT], float (&high)[2]) {
+  high[0] = scores[0];
+  high[1] = scores[2];
+#pragma unroll
+  for (int i = 1; i < COUNT; ++i)
+    high[i / 2 % 2] = larger(high[i / 2 % 2], scores[i]);
+}
+
+/// 1.5 · 2^23, whose last bit is 1: a number that is added to it is rounded to an integer, the low bits of the sum. Four sums
+/// times 1, 256, 256² and 256³ are a word of four bytes, but for what the bits of kMagic add, which kPlaces takes away.
+constexpr float kMagic = 12582912.0f;
+__device__ constexpr float kPlaces[4] = {0.0f, 0.0f, -64.0f, 117.0f};
+
+/// m of a thread's two rows, and codes of P. Scores that are -inf are hidden.
+template <int COUNT>
+struct CodeSoftmax {
+  static constexpr float kSlack = 2.0f, kLift = 13.0f, kLow = -1e6f;  // log2: how far t may outgrow m; what m has for a code
+
+  float top[2];    // m; -inf before the first key
+  float raw[2];    // the score that it stands for, where scores may be lowest numbers
+  float alpha[2];  // factor for what was accumulated before the last `update`
+  float bad[2];    // 0, or NaN when some unit was no number
+
+  __device__ void reset() {
+    top[0] = top[1] = raw[0] = raw[1] = negativeInfinity();
+    bad[0] = bad[1] = 0.0f;
+  }
+
+  /// Turns scores into codes, as the low bytes of floats. `high`: the largest of this thread's rows; t is unit · score. Says
+  /// whether the accumulator has to be multiplied by alpha (the same for the whole warp).
+  template <bool LOWS>
+  __device__ bool update(float (&scores)[COUNT], const float (&high)[2], const float (&unit)[2]) {
+    bool grown = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      grown |= high[half] * unit[half] > top[half] + kSlack;
+      bad[half] = high[half] != high[half] ? high[half] : __fmaf_rn(unit[half], 0.0f, bad[half]);
+    }
+    bool moved = __any_sync(0xffffffff, grown);
+    if (moved)
+      move(high, unit);
+    float base[2] = {top[0] == negativeInfinity() ? 0.0f : top[0], top[1] == negativeInfinity() ? 0.0f : top[1]};
+    if constexpr (LOWS) {
+      // There m is off by more than a code has room for; the difference of equal scores is 0.
+      bool isLow[2] = {base[0] < kLow, base[1] < kLow};
+      if (__any_sync(0xffffffff, isLow[0] || isLow[1])) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+          scores[i] -= isLow[i / 2 % 2] ? raw[i / 2 % 2] : 0.0f;
+        base[0] = isLow[0] ? 0.0f : base[0];
+        base[1] = isLow[1] ? 0.0f : base[1];
+      }
+    }
+    float scale[2] = {unit[0] / 16, unit[1] / 16}, shift[2] = {(kLift - base[0]) / 16, (kLift - base[1]) / 16};
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      float code;  // by 128
+      asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(code) : "f"(scores[i]), "f"(scale[i / 2 % 2]), "f"(shift[i / 2 % 2]));
+      scores[i] = __fmaf_rn(code, 128.0f, kMagic + kPlaces[i / 4 % 2 * 2 + i % 2]);
+    }
+    return moved;
+  }
+
+  /// What parts of the keys leave each other, and how sums are joined: those of P are columns of O.
+  __device__ float4 state() const { return make_float4(top[0], top[1], bad[0], bad[1]); }
+  __device__ void clearSums() { bad[0] = bad[1] = 0.0f; }
+  __device__ void addSums(float4 part, const float (&)[2]) {
+    bad[0] += part.z;
+    bad[1] += part.w;
+  }
+
+  /// What sums in units of one m are in another.
+  __device__ static float correction(float from, float to, float) { return from == to ? 1.0f : exp2Approx(from - to); }
+
+  /// 1 / sum of both rows, which the first thread of four has; 0 for a row that saw no key.
+  __device__ void finish(const float *sums, float (&inverse)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = __shfl_sync(0xffffffff, sums[2 * half], threadIdx.x % 32 & ~3);
+      float wrong = bad[half] + __shfl_xor_sync(0xffffffff, bad[half], 1);
+      wrong += __shfl_xor_sync(0xffffffff, wrong, 2);
+      inverse[half] = (sum > 0.0f ? __fdividef(1.0f, sum) : sum == 0.0f ? 0.0f : sum) + wrong;
+    }
+  }
+
+private:
+  __device__ void move(const float (&high)[2], const float (&unit)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float most = high[half], t = most * unit[half];
+#pragma unroll
+      for (int distance = 1; distance <= 2; distance *= 2) {
+        most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, distance));
+        t = fmaxf(t, __shfl_xor_sync(0xffffffff, t, distance));
+      }
+      float next = fmaxf(top[half], ceilf(t));
+      alpha[half] = correction(top[half], next, 1.0f);
+      raw[half] = fmaxf(raw[half], most);
+      top[half] = next;
+    }
+  }
+};
+
+/// Codes, low bytes of words, as the A operand of e4m3 products. A thread has of a row columns 2q, 2q + 1 of each 8, but is to
+/// give four in a line: so column 16h + 4q + 2e + i of the product stands for key 16h + 8e + 2q + i, and V lies in that order.
+template <int COUNT>
+__device__ inline void packCodes(const float (&codes)[COUNT], u32 (&packed)[COUNT / 4]) {
+#pragma unroll
+  for (int i = 0; i < COUNT / 4; ++i) {
+    const float *x = codes + 8 * (i / 2) + 2 * (i % 2);
+    u32 low = __float_as_uint(x[1]) * 256u + __float_as_uint(x[0]), high = __float_as_uint(x[5]) * 256u + __float_as_uint(x[4]);
+    packed[i] = high * 65536u + low;
+  }
+}
+
+/// O of the keys before, in shared memory.
+template <class L>
+struct KeptSums {
+  static constexpr int KEYS_SUMMED = 1024, BLOCKS = KEYS_SUMMED / L::BLOCK_N;
+  u32 address;
+  int blocks;  // that are in the registers
+
+  __device__ void reset(u32 sums) {
+    address = sums + threadIdx.x % 128 * 16;
+    blocks = 0;
+#pragma unroll
+    for (int i = 0; i < L::SUMS; i += 4)
+      storeShared(address + 512 * i, 0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  /// Whether the block that was just added is the last that registers may hold.
+  __device__ bool isFull() { return ++blocks >= BLOCKS; }
+  /// Takes what registers hold; the next product starts from zero.
+  __device__ void take(const float (&output)[L::SUMS]) {
+#pragma unroll
+    for (int i = 0; i < L::SUMS; i += 4) {
+      float x[4] = {output[i], output[i + 1], output[i + 2], output[i + 3]};
+      addShared(address + 512 * i, x);
+      storeShared(address + 512 * i, x[0], x[1], x[2], x[3]);
+    }
+    blocks = 0;
+  }
+  __device__ void scale(const float (&factor)[2]) const {
+#pragma unroll
+    for (int i = 0; i < L::SUMS; i += 4) {
+      float x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+      addShared(address + 512 * i, x);
+      storeShared(address + 512 * i, x[0] * factor[0], x[1] * factor[0], x[2] * factor[1], x[3] * factor[1]);
+    }
+  }
+  __device__ void join(float (&output)[L::SUMS]) const {
+#pragma unroll
+    for (int i = 0; i < L::SUMS; i += 4)
+      addShared(address + 512 * i, output + i);
+  }
+};
+
+/// An epilogue behind the scales of V's columns.
+template <class Epilogue>
+struct ScaledColumns {
+  const Epilogue &epilogue;
+  const float *scales;
+  __device__ float operator()(float value, const WorkTile &tile, int row, int column) const {
+    return epilogue(value * __ldcg(scales + column), tile, row, column);
+  }
+};
+
+}  // namespace ditc::attention_sm90
