@@ -17,7 +17,7 @@ struct AttentionOptions {
     mlir::DictionaryAttr config = kernel.getConfig();
     auto flag = [&](llvm::StringRef name) { auto attr = config.getAs<mlir::BoolAttr>(name); return attr && attr.getValue(); };
     auto number = [&](llvm::StringRef name) { auto attr = config.getAs<mlir::FloatAttr>(name); return attr ? attr.getValueAsDouble() : 0; };
-    hasMask = flag("has_mask"), logSumExp = flag("log_sum_exp"), scale = number("scale"), softCap = number("soft_cap");
+    hasMask = flag("has_mask"), logSumExp = flag("log_sum_exp"), quantized = flag("quantized"), scale = number("scale"), softCap = number("soft_cap");
     if (auto window = config.getAs<mlir::DenseI64ArrayAttr>("window"))
       before = std::min(window[0], kAllKeys), after = std::min(window[1], kAllKeys);
     if (flag("causal"))
@@ -28,6 +28,7 @@ struct AttentionOptions {
 
   bool hasMask = false;
   bool logSumExp = false;                    ///< the argument before the result gets ln Σ exp(score), f32 by batch, head and query
+  bool quantized = false;                    ///< INT8 scores and e4m3 values: dit.attention's `quantized`
   double scale = 1;
   double softCap = 0;                        ///< above 0: scaled scores x become softCap · tanh(x / softCap)
   int64_t before = kAllKeys, after = kAllKeys; ///< the keys that a query sees beside the one at its own place
