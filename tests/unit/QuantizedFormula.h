@@ -85,13 +85,14 @@ private:
     }
   }
 
-  /// The scale; NaN where a number is none or infinite.
+  /// The scale; NaN where a number is none or infinite. Numbers are multiplied by a rounded reciprocal in f32, or ties of 16-bit
+  /// numbers would round elsewhere.
   template <typename Round> static double quantizeLine(std::vector<double> &line, double bound, Round round) {
     double largest = 1e-12;
     for (double x : line)
       largest = std::isfinite(x) ? std::max(largest, std::abs(x)) : std::numeric_limits<double>::quiet_NaN();
     for (double &x : line)
-      x = round(x * (bound / largest));
+      x = round(static_cast<float>(x) * static_cast<float>(bound / largest));
     return largest / bound;
   }
 
