@@ -28,7 +28,7 @@ struct AttentionOptions {
 
   bool hasMask = false;
   bool logSumExp = false;                    ///< the argument before the result gets ln Σ exp(score), f32 by batch, head and query
-  bool quantized = false;                    ///< int8 queries and keys, e4m3 values (docs/quantization.md)
+  bool quantized = false;                    ///< INT8 scores and e4m3 values: dit.attention's `quantized`
   double scale = 1;
   double softCap = 0;                        ///< above 0: scaled scores x become softCap · tanh(x / softCap)
   int64_t before = kAllKeys, after = kAllKeys; ///< the keys that a query sees beside the one at its own place

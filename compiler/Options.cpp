@@ -10,8 +10,8 @@ std::string CompileOptions::digest() const {
   std::string models;
   for (const ModelPath &model : this->models)
     models += model.bucket + ";";
-  return fmt::format("models={} buckets={} targets={} cpu={} numerics={} quantize={} skip={} only={} invariant={} padding={} tuning={} {}", models, fmt::join(buckets, ";"),
-                     fmt::join(targets, ","), hostCpu, static_cast<int>(numerics), static_cast<int>(quantize), fmt::join(quantizeSkip, ";"), fmt::join(quantizeOnly, ";"),
+  return fmt::format("models={} buckets={} targets={} cpu={} numerics={} quantize={} attention={} skip={} only={} invariant={} padding={} tuning={} {}", models, fmt::join(buckets, ";"),
+                     fmt::join(targets, ","), hostCpu, static_cast<int>(numerics), static_cast<int>(quantize), static_cast<int>(quantizeAttention), fmt::join(quantizeSkip, ";"), fmt::join(quantizeOnly, ";"),
                      fmt::join(invariant, ","), fmt::join(padding, ","), useTuning, tuningGpu);
 }
 

@@ -22,6 +22,12 @@ enum class Quantize {
   Fp8,  ///< e4m3, with a scale for each row and each column (docs/quantization.md)
 };
 
+/// What attention multiplies.
+enum class QuantizeAttention {
+  None, ///< numbers of the graph's type
+  Int8, ///< i8 queries and keys, e4m3 weights and values (docs/quantization.md)
+};
+
 /// Where the package takes weights from.
 enum class WeightsMode {
   Embed,     ///< bytes are copied into the package
@@ -48,8 +54,9 @@ struct CompileOptions {
   std::string hostCpu;                     ///< LLVM's CPU name; empty: x86-64-v3, or generic elsewhere
   Numerics numerics = Numerics::Fast;
   Quantize quantize = Quantize::None;
-  std::vector<std::string> quantizeSkip;   ///< patterns of modules whose products stay as they are
-  std::vector<std::string> quantizeOnly;   ///< patterns of modules whose products are quantised whatever it saves, and no others
+  QuantizeAttention quantizeAttention = QuantizeAttention::None;
+  std::vector<std::string> quantizeSkip;   ///< patterns of modules whose products and attention stay as they are
+  std::vector<std::string> quantizeOnly;   ///< patterns of modules whose products and attention are quantised whatever it saves, and no others
   WeightsMode weightsMode = WeightsMode::Embed;
   std::string output;                      ///< .dita to write
   std::optional<Phase> stopAfter;          ///< print the IR there instead of writing a package

@@ -58,6 +58,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   simplify(pm); // queries and keys cut the same tables
   if (options.quantize == Quantize::Fp8) // before maps fuse: scales join what is in front of products and behind them
     pm.addNestedPass<func::FuncOp>(createQuantizeProducts({.skip = listOf(options.quantizeSkip), .only = listOf(options.quantizeOnly)}));
+  if (options.quantizeAttention == QuantizeAttention::Int8) // attention is what kernels will see
+    pm.addNestedPass<func::FuncOp>(createQuantizeAttention({.skip = listOf(options.quantizeSkip), .only = listOf(options.quantizeOnly)}));
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = keepRoundings})); // chains: one pass over memory
   pm.addNestedPass<func::FuncOp>(createSplitMaps()); // modulation of each token: parts belong to what reads them
   pm.addNestedPass<func::FuncOp>(createFuseMaps({.keepRoundings = keepRoundings}));
@@ -136,6 +138,7 @@ static void registerForListing() {
   registerMarkInvariant();
   registerOrderLaunches();
   registerPlanMemory();
+  registerQuantizeAttention();
   registerQuantizeProducts();
   registerRecogniseAttention();
   registerRecogniseNorms();
@@ -159,7 +162,7 @@ std::string describePipeline() {
   registerForListing();
   std::string text = "import\n  reads the .pt2, binds symbolic sizes, builds dit IR; then holds: imported\n";
   CompileOptions options;
-  options.quantize = Quantize::Fp8; // all passes that there are
+  options.quantize = Quantize::Fp8, options.quantizeAttention = QuantizeAttention::Int8; // all passes that there are
   auto describe = [&](const PhaseSteps &steps, const std::string &target, const std::string &title) {
     OpPassManager pm;
     steps.build(pm, options, target);

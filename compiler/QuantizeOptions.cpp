@@ -17,7 +17,7 @@ namespace ditc {
 
 namespace {
 
-/// Targets that multiply fp8 numbers; the host computes the same numbers to check by.
+/// Targets that multiply 8-bit numbers; the host computes the same numbers to check by.
 constexpr std::array<std::string_view, 2> kTargets{"host", "sm_90a"};
 /// Modules that are listed where a pattern names none.
 constexpr size_t kListedModules = 6;
@@ -32,20 +32,39 @@ void checkPatternTexts(std::string_view option, const std::vector<std::string> &
       failUsage("{} '{}': {}; expected a pattern of module paths, such as '*.proj_out' or 'transformer_blocks.0.*'", option, pattern, why);
 }
 
-/// Products, and the convolutions that become products.
-std::vector<NodeName> productsOf(ModuleOp module) {
+/// What patterns may name, and what it is called.
+struct Candidates {
   std::vector<NodeName> names;
+  std::string_view one, many, these; ///< "matrix product", "matrix products", "products"
+};
+
+/// A product of two values that are made from inputs: attention as a model spells it, before it is recognised.
+bool isOfActivations(Operation *op) {
+  auto product = dyn_cast<dit::MatmulOp>(op);
+  return product && !isa_and_present<dit::WeightOp, dit::ConstantOp>(dit::behindViews(product.getRhs()).getDefiningOp());
+}
+
+/// Products, and the convolutions that become products; attention and the products that it is made of.
+Candidates candidatesOf(ModuleOp module, const CompileOptions &options) {
+  bool ofProducts = options.quantize != Quantize::None, ofAttention = options.quantizeAttention != QuantizeAttention::None;
+  Candidates found;
   module.walk([&](Operation *op) {
-    if (isa<dit::MatmulOp, dit::ConvOp>(op))
-      names.push_back(nameOf(op->getLoc()));
+    if ((ofProducts && isa<dit::MatmulOp, dit::ConvOp>(op)) || (ofAttention && (isa<dit::AttentionOp>(op) || isOfActivations(op))))
+      found.names.push_back(nameOf(op->getLoc()));
   });
-  return names;
+  if (ofProducts && ofAttention)
+    found.one = "matrix product or attention", found.many = "matrix products and no attention", found.these = "they";
+  else if (ofAttention)
+    found.one = "attention", found.many = "attention", found.these = "attentions";
+  else
+    found.one = "matrix product", found.many = "matrix products", found.these = "products";
+  return found;
 }
 
 /// A few from the beginning, the middle and the end of the model, as neighbours are called alike.
-std::vector<std::string> examplesOf(const std::vector<NodeName> &products) {
+std::vector<std::string> examplesOf(const std::vector<NodeName> &names) {
   std::vector<std::string> modules, listed;
-  for (const NodeName &name : products)
+  for (const NodeName &name : names)
     if (std::ranges::find(modules, moduleOf(name)) == modules.end())
       modules.push_back(moduleOf(name));
   if (modules.size() <= kListedModules)
@@ -55,31 +74,37 @@ std::vector<std::string> examplesOf(const std::vector<NodeName> &products) {
   return listed;
 }
 
-void checkMatches(std::string_view option, const std::vector<std::string> &patterns, const std::vector<NodeName> &products) {
+void checkMatches(std::string_view option, const std::vector<std::string> &patterns, const Candidates &candidates) {
   for (const std::string &pattern : patterns) {
     ModulePatterns one(llvm::ArrayRef<std::string>{pattern});
-    if (std::ranges::any_of(products, [&](const NodeName &name) { return one.matches(name); }))
+    if (std::ranges::any_of(candidates.names, [&](const NodeName &name) { return one.matches(name); }))
       continue;
-    if (products.empty())
-      fail("{} '{}': the model has no matrix products to choose from; leave the option out", option, pattern);
-    fail("{} '{}': no matrix product of the model is in such a module; products are in {}{}; `ditc report` lists all", option, pattern, fmt::join(examplesOf(products), ", "),
-         products.size() > kListedModules ? " and others" : "");
+    if (candidates.names.empty())
+      fail("{} '{}': the model has no {} to choose from; leave the option out", option, pattern, candidates.many);
+    fail("{} '{}': no {} of the model is in such a module; {} are in {}{}; `ditc report` lists all", option, pattern, candidates.one, candidates.these,
+         fmt::join(examplesOf(candidates.names), ", "), candidates.names.size() > kListedModules ? " and others" : "");
   }
+}
+
+/// Options that an option which quantises does not go with.
+void checkOthers(std::string_view option, std::string_view kind, const CompileOptions &options) {
+  if (options.numerics == Numerics::Eager)
+    failUsage("{} {} and --numerics eager contradict each other: eager keeps every rounding of the source graph; leave one of them out", option, kind);
+  for (const std::string &target : options.targets)
+    if (std::ranges::find(kTargets, target) == kTargets.end())
+      failUsage("{} {} has kernels for {}; --target says {}: compile for {} without {}", option, kind, fmt::join(kTargets, " and "), fmt::join(options.targets, ", "), target, option);
 }
 
 } // namespace
 
 void checkQuantizeOptions(const CompileOptions &options) {
-  if (options.quantize == Quantize::None) {
-    if (!options.quantizeSkip.empty() || !options.quantizeOnly.empty())
-      failUsage("--quantize-skip and --quantize-only choose among quantised products; say --quantize fp8 as well");
-    return;
-  }
-  if (options.numerics == Numerics::Eager)
-    failUsage("--quantize fp8 and --numerics eager contradict each other: eager keeps every rounding of the source graph; leave one of them out");
-  for (const std::string &target : options.targets)
-    if (std::ranges::find(kTargets, target) == kTargets.end())
-      failUsage("--quantize fp8 has kernels for {}; --target says {}: compile for {} without --quantize", fmt::join(kTargets, " and "), fmt::join(options.targets, ", "), target);
+  bool isQuantized = options.quantize != Quantize::None || options.quantizeAttention != QuantizeAttention::None;
+  if (!isQuantized && (!options.quantizeSkip.empty() || !options.quantizeOnly.empty()))
+    failUsage("--quantize-skip and --quantize-only choose among what is quantised; say --quantize fp8 or --quantize-attention int8 as well");
+  if (options.quantize != Quantize::None)
+    checkOthers("--quantize", "fp8", options);
+  if (options.quantizeAttention != QuantizeAttention::None)
+    checkOthers("--quantize-attention", "int8", options);
   checkPatternTexts("--quantize-skip", options.quantizeSkip);
   checkPatternTexts("--quantize-only", options.quantizeOnly);
 }
@@ -87,9 +112,9 @@ void checkQuantizeOptions(const CompileOptions &options) {
 void checkQuantizePatterns(ModuleOp imported, const CompileOptions &options) {
   if (options.quantizeSkip.empty() && options.quantizeOnly.empty())
     return;
-  std::vector<NodeName> products = productsOf(imported);
-  checkMatches("--quantize-skip", options.quantizeSkip, products);
-  checkMatches("--quantize-only", options.quantizeOnly, products);
+  Candidates candidates = candidatesOf(imported, options);
+  checkMatches("--quantize-skip", options.quantizeSkip, candidates);
+  checkMatches("--quantize-only", options.quantizeOnly, candidates);
 }
 
 } // namespace ditc

@@ -34,6 +34,8 @@ void addOperandFlags(Operation *op, SmallVectorImpl<NamedAttribute> &config) {
   } else if (auto attention = dyn_cast<dit::AttentionOp>(op)) {
     flag("has_mask", static_cast<bool>(attention.getMask()));
     flag("causal", attention.getCausal());
+    if (attention.getQuantized()) // other kernels stay what they are called
+      flag("quantized", true);
   } else if (auto conv = dyn_cast<dit::ConvOp>(op)) {
     flag("has_bias", static_cast<bool>(conv.getBias()));
   } else if (auto sort = dyn_cast<dit::SortOp>(op)) {

@@ -80,6 +80,13 @@ def QuantizeProducts : Pass<"ditc-quantize-products", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::ditc::dit::DitDialect"];
 }
 
+def QuantizeAttention : Pass<"ditc-quantize-attention", "::mlir::func::FuncOp"> {
+  let summary = "with --quantize-attention: attention multiplies i8 queries and keys, e4m3 weights and values";
+  let options = [ListOption<"skip", "skip", "std::string", "modules whose attention stays as it is, by patterns of their paths">,
+                 ListOption<"only", "only", "std::string", "modules whose attention is quantised, whatever it saves, and no others">];
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def GroupKernels : Pass<"ditc-group-kernels", "::mlir::func::FuncOp"> {
   let summary = "decides which operations one launch computes, as the catalogue's templates allow";
   let constructor = "nullptr"; // takes the catalogue: passes/GroupKernels.h

@@ -110,7 +110,7 @@ private:
     shape.back() = shapeOf(value).back();
     Value attention = dit::AttentionOp::create(b, last.getLoc(), last.getType().clone(shape), query, key, value, mask,
                                                b.getF64FloatAttr(scale * softmax.scale), UnitAttr(), softmax.softCap ? b.getF64FloatAttr(*softmax.softCap) : FloatAttr(),
-                                               DenseI64ArrayAttr());
+                                               DenseI64ArrayAttr(), UnitAttr());
     if (isTurned)
       attention = permuted(b, last.getLoc(), attention, {0, 1, 3, 2});
     last.replaceAllUsesWith(viewAs(b, last.getLoc(), attention, last.getType().getShape()));

@@ -27,6 +27,7 @@ int main(int argc, char **argv) {
   ditc::registerMarkInvariant();
   ditc::registerOrderLaunches();
   ditc::registerPlanMemory();
+  ditc::registerQuantizeAttention();
   ditc::registerQuantizeProducts();
   ditc::registerRecogniseAttention();
   ditc::registerRecogniseNorms();

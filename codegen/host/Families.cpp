@@ -201,6 +201,10 @@ TemplateCall attention(KernelReader &r) {
     r.expect(isFloat(mask) || mask.getElementType().isInteger(1), "a mask is boolean or floating point");
     llvm::copy(repeatingStrides(mask), d.stride_mask);
   }
+  if (options.quantized) {
+    r.expect(!q.getElementType().isF64(), "quantised attention computes in f32");
+    return call("attention_quantized", "ditc_attention_quantized", d, quantizedAttentionScratchBytes(d.dim, d.value_dim));
+  }
   std::string variant = variantOf(q);
   return call("attention", "ditc_attention_" + variant, d, attentionScratchBytes(d.dim, d.value_dim, variant == "f64" ? 8 : 4));
 }

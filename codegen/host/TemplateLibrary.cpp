@@ -10,7 +10,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 
 // One line per file of codegen/templates/host; host.cmake has the same list.
-#define DITC_TEMPLATES(X) X(attention) X(axis) X(blocks) X(conv) X(gather) X(math) X(matmul) X(norm) X(pad) X(reduce)
+#define DITC_TEMPLATES(X) X(attention) X(attention_quantized) X(axis) X(blocks) X(conv) X(gather) X(math) X(matmul) X(norm) X(pad) X(reduce)
 
 #define DITC_DECLARE(name) extern "C" const char ditc_template_##name##_begin[], ditc_template_##name##_end[];
 DITC_TEMPLATES(DITC_DECLARE)

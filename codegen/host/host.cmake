@@ -6,7 +6,7 @@ if(NOT DITC_CLANG)
   message(FATAL_ERROR "clang++-22 is needed to build the host templates (package clang-22)")
 endif()
 
-set(DITC_HOST_TEMPLATES attention axis blocks conv gather math matmul norm pad reduce) # TemplateLibrary.cpp has the same list
+set(DITC_HOST_TEMPLATES attention attention_quantized axis blocks conv gather math matmul norm pad reduce) # TemplateLibrary.cpp has the same list
 set(template_dir ${CMAKE_CURRENT_LIST_DIR}/../templates/host)
 set(template_flags -std=c++20 -O1 -emit-llvm -c -fPIC -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti
     -fno-strict-aliasing -fwrapv -fno-stack-protector -fno-asynchronous-unwind-tables -fno-ident -nostdlibinc -Wall -Wextra -Wno-psabi)

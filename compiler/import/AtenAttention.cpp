@@ -127,7 +127,7 @@ Value Attention::run(Value mask, bool causal, bool grouped) {
   shape.back() = Emit::shapeOf(v).back();
   ImplicitLocOpBuilder &b = emit.builder();
   Value result = dit::AttentionOp::create(b, RankedTensorType::get(shape, op.resultElement()), q, k, v, mask, b.getF64FloatAttr(scale),
-                                          causal ? b.getUnitAttr() : UnitAttr(), FloatAttr(), DenseI64ArrayAttr());
+                                          causal ? b.getUnitAttr() : UnitAttr(), FloatAttr(), DenseI64ArrayAttr(), UnitAttr());
   return emit.view(result, op.resultType().getShape());
 }
 

@@ -40,7 +40,7 @@ public:
 
   Value result() {
     ImplicitLocOpBuilder &b = emit.builder();
-    Value attended = dit::AttentionOp::create(b, Emit::typeOf(query), query, key, value, seen, b.getF64FloatAttr(scale), UnitAttr(), FloatAttr(), DenseI64ArrayAttr());
+    Value attended = dit::AttentionOp::create(b, Emit::typeOf(query), query, key, value, seen, b.getF64FloatAttr(scale), UnitAttr(), FloatAttr(), DenseI64ArrayAttr(), UnitAttr());
     ArrayRef<int64_t> shape = Emit::shapeOf(attended);
     Value rows = emit.view(emit.permute(attended, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
     return emit.matmul(rows, op.tensor("proj_weight"), op.tensor("proj_bias"), /*transposeRhs=*/true);

@@ -153,11 +153,11 @@ private:
       text += fmt::format("    and {} views\n", views);
   }
 
-  /// Of the products that were asked for; of several with one answer once.
+  /// Of the products and attentions that were asked for; of several with one answer once.
   void describeQuantization(const std::vector<Match> &ops) {
     std::set<std::string> told;
     for (const Match &match : ops)
-      if (match.op == "matmul")
+      if (match.op == "matmul" || match.op == "attention")
         if (std::string answer = quantizationOf(bucket, match.node); !answer.empty() && told.insert(answer).second)
           text += "  " + answer + "\n";
   }

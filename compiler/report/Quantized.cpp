@@ -6,6 +6,7 @@
 #include "dialects/fusion/QuantizeReason.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <map>
 
@@ -18,11 +19,22 @@ namespace {
 /// Modules that the text lists; the page has all.
 constexpr size_t kListedModules = 24;
 
-/// Products by module; those of blocks that differ in nothing but their index are one entry.
-class ProductFolder {
+/// What an option quantises, where it is in the JSON, and how the text calls it.
+struct Section {
+  std::string_view fact, key, counted, type; ///< the remark's name of one; the bucket's key; its number there; the numbers
+  std::string_view noun, numbers;
+};
+
+constexpr std::array<Section, 2> kSections{{
+    {"Product", "quantization", "products", "fp8", "products", "fp8"},
+    {"Attention", "attention_quantization", "attentions", "int8", "attention", "int8 scores and fp8 values"},
+}};
+
+/// Products, or attentions, by module; those of blocks that differ in nothing but their index are one entry.
+class ModuleFolder {
 public:
-  void add(const FusionRemark &remark) {
-    NodeName name = parseNodeName(remark.fact("Product"));
+  void add(const FusionRemark &remark, std::string_view fact) {
+    NodeName name = parseNodeName(remark.fact(std::string(fact)));
     std::optional<BlockPosition> home = blockOf(name.path);
     std::string reason = remark.fact("Reason");
     json entry{{"path", generalise(name.path, home)}, {"quantized", remark.passed}, {"reason", reason}, {"sentence", explainQuantizeReason(reason)}, {"flops", remark.number("Flops")}};
@@ -58,31 +70,27 @@ std::string moduleText(const json &entry) {
   return path.empty() ? entry["nodes"].at(0).get<std::string>() : path;
 }
 
-} // namespace
-
-json quantizationJson(const std::vector<FusionRemark> &remarks, const GraphRecord &graph) {
-  ProductFolder folder;
-  int64_t products = 0, quantized = 0;
-  double flops = 0, all = matrixFlopsOfStep(graph);
+/// Null when nothing of this kind was to be quantised.
+json sectionJson(const Section &section, const std::vector<FusionRemark> &remarks, double matrixFlops) {
+  ModuleFolder folder;
+  int64_t count = 0, quantized = 0;
+  double flops = 0;
   for (const FusionRemark &remark : remarks) {
-    if (remark.fact("Product").empty())
+    if (remark.fact(std::string(section.fact)).empty())
       continue;
-    folder.add(remark);
-    ++products;
+    folder.add(remark, section.fact);
+    ++count;
     quantized += remark.passed;
     flops += remark.passed ? remark.number("Flops") : 0;
   }
-  if (products == 0)
+  if (count == 0)
     return nullptr;
-  return {{"type", "fp8"}, {"products", products}, {"quantized", quantized}, {"flops", flops}, {"share", all > 0 ? flops / all : 0}, {"modules", folder.take()}};
+  return {{"type", section.type}, {section.counted, count}, {"quantized", quantized}, {"flops", flops}, {"share", matrixFlops > 0 ? flops / matrixFlops : 0}, {"modules", folder.take()}};
 }
 
-std::string quantizationText(const json &bucket) {
-  json found = bucket.value("quantization", json());
-  if (found.is_null())
-    return "";
-  std::string text = fmt::format("products quantised to {}: {} of {}, {:.1f}% of the matrix arithmetic of a step\n", found["type"].get<std::string>(), found["quantized"].get<int64_t>(),
-                                 found["products"].get<int64_t>(), 100 * found["share"].get<double>());
+std::string sectionText(const Section &section, const json &found) {
+  std::string text = fmt::format("{} quantised to {}: {} of {}, {:.1f}% of the matrix arithmetic of a step\n", section.noun, section.numbers, found["quantized"].get<int64_t>(),
+                                 found[std::string(section.counted)].get<int64_t>(), 100 * found["share"].get<double>());
   std::vector<json> rest;
   std::ranges::copy_if(found["modules"], std::back_inserter(rest), [](const json &entry) { return !entry["quantized"].get<bool>(); });
   auto work = [](const json &entry) { return entry["flops"].get<double>() * entry["count"].get<double>(); };
@@ -101,14 +109,32 @@ std::string quantizationText(const json &bucket) {
   return text + "\n";
 }
 
+} // namespace
+
+void addQuantization(json &bucket, const std::vector<FusionRemark> &remarks, const GraphRecord &graph) {
+  for (const Section &section : kSections)
+    if (json found = sectionJson(section, remarks, matrixFlopsOfStep(graph)); !found.is_null())
+      bucket[std::string(section.key)] = std::move(found);
+}
+
+std::string quantizationText(const json &bucket) {
+  std::string text;
+  for (const Section &section : kSections)
+    if (auto found = bucket.find(section.key); found != bucket.end())
+      text += sectionText(section, *found);
+  return text;
+}
+
 std::string quantizationOf(const json &bucket, const std::string &node) {
-  json found = bucket.value("quantization", json());
-  if (found.is_null())
-    return "";
-  for (const json &entry : found["modules"])
-    if (std::ranges::any_of(entry["nodes"], [&](const json &own) { return own == node; }))
-      return entry["quantized"].get<bool>() ? fmt::format("quantised to {}", found["type"].get<std::string>())
-                                            : fmt::format("not quantised\n    {}: {}", entry["reason"].get<std::string>(), entry["sentence"].get<std::string>());
+  for (const Section &section : kSections) {
+    auto found = bucket.find(section.key);
+    if (found == bucket.end())
+      continue;
+    for (const json &entry : (*found)["modules"])
+      if (std::ranges::any_of(entry["nodes"], [&](const json &own) { return own == node; }))
+        return entry["quantized"].get<bool>() ? fmt::format("quantised to {}", section.numbers)
+                                              : fmt::format("not quantised\n    {}: {}", entry["reason"].get<std::string>(), entry["sentence"].get<std::string>());
+  }
   return "";
 }
 

@@ -72,12 +72,11 @@ void Report::addBucket(const std::string &name) {
   assignHomes(graph);
   folded = foldBlocks(graph);
   std::vector<FusionRemark> told = remarks.take();
-  json notFused = notFusedJson(told, graph, folded), quantization = quantizationJson(told, graph), totals = totalsJson(graph, unfused);
+  json notFused = notFusedJson(told, graph, folded), totals = totalsJson(graph, unfused);
   totals["reasons"] = reasonCounts(notFused);
   buckets.push_back({{"name", name}, {"totals", totals}, {"blocks", blocksJson(graph, folded)}, {"kernels", kernelsJson(graph, folded)}, {"free", freeJson(graph)},
                      {"not_fused", notFused}, {"targets", json::object()}});
-  if (!quantization.is_null())
-    buckets.back()["quantization"] = std::move(quantization);
+  addQuantization(buckets.back(), told, graph);
 }
 
 void Report::addPlan(const std::string &target, ModuleOp planned, const Plan &plan) {

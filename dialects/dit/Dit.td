@@ -113,18 +113,24 @@ def Dit_MatmulOp : Dit_Op<"matmul", [Pure]> {
 }
 
 def Dit_AttentionOp : Dit_Op<"attention", [Pure]> {
-  let summary = "exact softmax attention";
+  let summary = "softmax attention over all keys";
   let description = [{
     softmax(scale · q kᵀ + mask) v over the last key axis, statistics in fp32. q is [B, H, Nq, D], k [B, G, Nk, D], v [B, G, Nk, Dv] with H a multiple of
     G (grouped-query attention: query head h uses key head h / (H/G)). `mask` broadcasts to [B, H, Nq, Nk]: i1 keeps where true, a float mask is added. With
     `causal`, query i sees keys 0..i (aligned top left); with `window` [before, after] it sees keys i - before..i + after only. With `soft_cap` c a scaled score x
     becomes c · tanh(x / c) before masks are added. A row that has no key, or only keys at -inf, gives exactly 0.
+
+    With `quantized` both products multiply 8-bit numbers; operands have 16 bits, heads up to 256 channels. k' = k - its mean over the tokens, which no softmax
+    sees. Rows of q and k' are i8: q8 = round(q · 127 / m), s_q = m / 127 with m = max(max_c |q|, 1e-12), ties to even; v is e4m3 for each batch, head and channel:
+    v8 = e4m3(v · 448 / m), s_v = m / 448 with m = max(max_n |v|, 1e-12). Scores are (q8 · k8) · s_k · s_q, with a row's weights p = exp(score - its largest) the
+    result is Σ e4m3(64 p) v8 · s_v / 64 / Σ p. Where a row of q or k' or a channel of v has a NaN or an infinity, what sees it is NaN.
   }];
   let arguments = (ins Dit_FloatTensor:$query, Dit_FloatTensor:$key, Dit_FloatTensor:$value, Optional<Dit_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal,
-                   OptionalAttr<F64Attr>:$soft_cap, OptionalAttr<DenseI64ArrayAttr>:$window);
+                   OptionalAttr<F64Attr>:$soft_cap, OptionalAttr<DenseI64ArrayAttr>:$window, UnitAttr:$quantized);
   let results = (outs Dit_FloatTensor:$result);
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`mask` $mask^)? (`causal` $causal^)? (`window` $window^)? `scale` $scale (`soft_cap` $soft_cap^)? attr-dict `:` functional-type(operands, $result)
+    $query `,` $key `,` $value (`mask` $mask^)? (`causal` $causal^)? (`window` $window^)? `scale` $scale (`soft_cap` $soft_cap^)? (`quantized` $quantized^)? attr-dict `:`
+    functional-type(operands, $result)
   }];
   let hasVerifier = 1;
 }

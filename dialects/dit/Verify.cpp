@@ -103,6 +103,10 @@ LogicalResult AttentionOp::verify() {
     return emitOpError("soft cap must be above 0");
   if (getWindow() && (getWindow()->size() != 2 || (*getWindow())[0] < 0 || (*getWindow())[1] < 0))
     return emitOpError("window must be two numbers of keys, before and after a query's own");
+  if (getQuantized() && !is16BitFloat(elementOf(getQuery())))
+    return emitOpError("quantized needs bf16 or f16 operands, not ") << elementOf(getQuery());
+  if (getQuantized() && std::max(q[3], v[3]) > kMaxQuantizedHead)
+    return emitOpError("quantized takes heads of up to ") << kMaxQuantizedHead << " channels, not " << std::max(q[3], v[3]);
   return expectShape(*this, getResult(), {q[0], q[1], q[2], v[3]});
 }
 

@@ -50,7 +50,10 @@ Work arithmeticOf(Operation *op) {
         work.matrixFlops = matmulFlops(matmul);
         work.fp8Flops = is8BitFloat(elementOf(matmul.getLhs())) ? work.matrixFlops : 0;
       })
-      .Case([&](dit::AttentionOp attention) { work.matrixFlops = attentionFlops(attention); })
+      .Case([&](dit::AttentionOp attention) {
+        work.matrixFlops = attentionFlops(attention);
+        work.fp8Flops = attention.getQuantized() ? work.matrixFlops : 0;
+      })
       .Case([&](dit::ConvOp conv) { work.matrixFlops = convFlops(conv); })
       .Case([&](dit::MapOp map) {
         auto body = map.getBodyBlock().without_terminator();
@@ -143,6 +146,9 @@ bool isWorthHolding(double savedMicroseconds, int64_t bytes) {
   return savedMicroseconds * 1e6 >= kMicrosecondsPerMegabyte * static_cast<double>(bytes);
 }
 
+/// Starting the two launches that measure keys and values and write the operands of attention in 8 bits.
+static constexpr double kQuantizeLaunchesSeconds = 5e-6;
+
 /// The same product of fp8 numbers.
 static Work quantizedWorkOf(dit::MatmulOp product) {
   Work work = workOf(product);
@@ -158,6 +164,15 @@ double quantizingSaves(llvm::ArrayRef<dit::MatmulOp> products, const GpuPeaks &g
   dit::MatmulOp first = products.front();
   double inputBytes = dit::tensorBytes(tensorType(first.getLhs()));
   return saved - 1.5 * inputBytes / gpu.bandwidth - kLaunchSeconds; // read whole, written as half as many bytes
+}
+
+double quantizingSaves(dit::AttentionOp attention, const GpuPeaks &gpu) {
+  Work work = workOf(attention), quantized = work;
+  quantized.fp8Flops = work.matrixFlops;
+  double inputBytes = 0;
+  for (Value operand : {attention.getQuery(), attention.getKey(), attention.getValue()})
+    inputBytes += dit::tensorBytes(tensorType(operand));
+  return rooflineSeconds(work, gpu) - rooflineSeconds(quantized, gpu) - 1.5 * inputBytes / gpu.bandwidth - kQuantizeLaunchesSeconds;
 }
 
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu) {

@@ -17,7 +17,7 @@ struct Work {
   double bytesRead = 0, bytesWritten = 0;
   double matrixFlops = 0; ///< of products, attention and convolutions: 2 per multiply-add
   double scalarFlops = 0; ///< of maps, norms and reductions: 1 per scalar operation
-  double fp8Flops = 0;    ///< of matrixFlops, those on fp8 numbers, which run at twice the rate
+  double fp8Flops = 0;    ///< of matrixFlops, those on 8-bit numbers, which run at twice the rate
 
   double bytes() const { return bytesRead + bytesWritten; }
   double flops() const { return matrixFlops + scalarFlops; }
@@ -64,6 +64,11 @@ bool isWorthHolding(double savedMicroseconds, int64_t bytes);
 /// bytes, but the input is read and written once more by a launch of its own. That a kernel which makes the input often quantises
 /// it on the way is not counted: what is left then are products that are hardly faster. Below 0 when they lose.
 double quantizingSaves(llvm::ArrayRef<dit::MatmulOp> products, const GpuPeaks &gpu);
+
+/// Seconds that attention of 16-bit numbers wins at twice the rate, less those in which its operands are read once more and written
+/// in 8 bits. That it then reads half as many bytes is not counted: its softmax stays what it is. Below 0 when it loses, as with few
+/// keys: each row of queries costs what it saves with about 500.
+double quantizingSaves(dit::AttentionOp attention, const GpuPeaks &gpu);
 
 /// "memory", "matrix" or "scalar": which floor that is.
 std::string_view boundBy(const Work &work, const GpuPeaks &gpu);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a matrix product stays in the graph's type under `--quantize`. The report counts these, and docs/quantization.md
-// explains each.
+// Why a matrix product stays in the graph's type under `--quantize`, or an attention under `--quantize-attention`. The report
+// counts these, and docs/quantization.md explains each.
 #pragma once
 
 #include <string_view>
@@ -13,11 +13,11 @@ enum class QuantizeReason {
   Accepted,          ///< no reason against it
   TypeUnsupported,   ///< its operands are no 16-bit floats
   NoWeight,          ///< its right side is made from inputs
-  LayoutUnsupported, ///< sizes that the kernel's copies do not take, or a weight of each batch
+  LayoutUnsupported, ///< sizes that the kernel's copies do not take, a weight of each batch, or wide heads of attention
   FewRows,           ///< waits for its weights
   OncePerGeneration, ///< the same in every step
   Excluded,          ///< the user said so
-  LittleWork,        ///< quantising its input takes longer than it saves
+  LittleWork,        ///< quantising its inputs takes longer than it saves
 };
 
 /// The enum's spelling in reports: "few_rows".

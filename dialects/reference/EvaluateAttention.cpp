@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// dit.attention on host tensors: scores, mask, softmax and weighted sum, a few query rows at a time.
+// dit.attention on host tensors: scores, mask, softmax and weighted sum, a few query rows at a time. Quantised operands are
+// 8-bit numbers in floats, and what they are multiplied by again.
 #include "dialects/reference/Elements.h"
 #include "dialects/reference/EvaluateOps.h"
 #include "dialects/reference/Gemm.h"
@@ -62,19 +63,94 @@ template <typename T> struct Positions {
   int64_t before = kAll, after = kAll; ///< keys that are seen beside the query's own
 };
 
-/// exp(score - largest) in place; the sum of them. A row without a key, or with only -inf, becomes zeros.
+/// exp(score - largest) in place; the sum of them. A row without a key, or with only -inf, becomes zeros, whose sum is 0.
 template <typename T> double exponentiate(T *scores, int64_t keys) {
   T largest = -std::numeric_limits<T>::infinity();
   for (int64_t key = 0; key < keys; ++key)
     largest = std::isnan(scores[key]) || scores[key] > largest ? scores[key] : largest;
   if (largest == -std::numeric_limits<T>::infinity()) {
     std::fill_n(scores, keys, T(0));
-    return 1;
+    return 0;
   }
   double sum = 0;
   for (int64_t key = 0; key < keys; ++key)
     sum += scores[key] = std::exp(scores[key] - largest);
   return sum;
+}
+
+/// Rows, or columns of `height` rows, have a scale each that is its largest magnitude by the largest 8-bit number.
+constexpr float kLargestI8 = 127, kLargestF8 = 448, kSmallest = 1e-12f;
+/// Of the weights, before they are rounded to e4m3.
+constexpr float kWeightFactor = 64;
+
+float toF8(float value) { return float8ToFloat(floatToFloat8(value)); }
+
+/// The largest magnitude of `count` numbers, `step` apart, but not 0; NaN where one is none or infinite.
+float largestOf(const float *numbers, int64_t count, int64_t step) {
+  float largest = kSmallest;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(numbers[i * step]))
+      return std::numeric_limits<float>::quiet_NaN();
+    largest = std::max(largest, std::abs(numbers[i * step]));
+  }
+  return largest;
+}
+
+void subtractMean(float *matrix, int64_t rows, int64_t columns) {
+  for (int64_t column = 0; column < columns; ++column) {
+    double sum = 0;
+    for (int64_t row = 0; row < rows; ++row)
+      sum += matrix[row * columns + column];
+    auto mean = static_cast<float>(sum / rows);
+    for (int64_t row = 0; row < rows; ++row)
+      matrix[row * columns + column] -= mean;
+  }
+}
+
+/// Makes i8 numbers of rows; the scale of each.
+std::vector<float> quantizeRows(std::vector<float> &matrix, int64_t columns) {
+  std::vector<float> scales;
+  for (float *row = matrix.data(); row != matrix.data() + matrix.size(); row += columns) {
+    float largest = largestOf(row, columns, 1);
+    for (int64_t column = 0; column < columns; ++column)
+      row[column] = std::nearbyint(row[column] * (kLargestI8 / largest));
+    scales.push_back(largest / kLargestI8);
+  }
+  return scales;
+}
+
+/// Makes e4m3 numbers of the columns of matrices of `rows` rows; the scale of each.
+std::vector<float> quantizeColumns(std::vector<float> &matrices, int64_t rows, int64_t columns) {
+  std::vector<float> scales;
+  for (float *matrix = matrices.data(); matrix != matrices.data() + matrices.size(); matrix += rows * columns)
+    for (int64_t column = 0; column < columns; ++column) {
+      float largest = largestOf(matrix + column, rows, columns);
+      for (int64_t row = 0; row < rows; ++row)
+        matrix[row * columns + column] = toF8(matrix[row * columns + column] * (kLargestF8 / largest));
+      scales.push_back(largest / kLargestF8);
+    }
+  return scales;
+}
+
+/// What the numbers of quantised operands are multiplied by; all empty where operands are what they are.
+struct Scales {
+  std::vector<float> query, key, value; ///< by rows of queries and of keys, by channels of values
+
+  template <typename T> void applyToScores(T *scores, int64_t keys, int64_t queryRow, int64_t firstKeyRow) const {
+    for (int64_t i = 0; i < keys && !query.empty(); ++i)
+      scores[i] = scores[i] * key[firstKeyRow + i] * query[queryRow];
+  }
+  template <typename T> void roundWeights(T *weights, int64_t keys) const {
+    for (int64_t i = 0; i < keys && !query.empty(); ++i)
+      weights[i] = toF8(weights[i] * kWeightFactor);
+  }
+  template <typename T> T ofResult(T sum, int64_t channel) const { return query.empty() ? sum : sum * value[channel] / kWeightFactor; }
+};
+
+Scales quantize(std::vector<float> &q, std::vector<float> &k, std::vector<float> &v, int64_t keys, int64_t width, int64_t valueWidth) {
+  for (int64_t first = 0; first < static_cast<int64_t>(k.size()); first += keys * width)
+    subtractMean(k.data() + first, keys, width);
+  return {quantizeRows(q, width), quantizeRows(k, width), quantizeColumns(v, keys, valueWidth)};
 }
 
 template <typename T>
@@ -86,6 +162,10 @@ TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorVa
   int64_t valueWidth = value.type.getDimSize(3);
   std::vector<T> q = numbersOf<T>(query), k = numbersOf<T>(key), v = numbersOf<T>(value), result(shape[0] * heads * queries * valueWidth);
   std::vector<T> scores(kRows * keys);
+  Scales scales;
+  if constexpr (std::is_same_v<T, float>)
+    if (op.getQuantized())
+      scales = quantize(q, k, v, keys, width, valueWidth);
   Mask<T> mask(maskValue);
   Positions<T> positions(op);
   for (int64_t slice = 0; slice < shape[0] * heads; ++slice) {
@@ -98,14 +178,16 @@ TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorVa
       keyMatrix.multiply(q.data() + (slice * queries + first) * width, rows, scores.data());
       for (int64_t row = 0; row < rows; ++row) {
         T *line = scores.data() + row * keys;
+        scales.applyToScores(line, keys, slice * queries + first + row, source * keys);
         positions.finish(line, keys, first + row);
         mask.addTo(line, keys, batch, head, first + row);
         sums[row] = exponentiate(line, keys);
+        scales.roundWeights(line, keys);
       }
       T *out = result.data() + (slice * queries + first) * valueWidth;
       valueMatrix.multiply(scores.data(), rows, out);
-      for (int64_t i = 0; i < rows * valueWidth; ++i)
-        out[i] = static_cast<T>(out[i] / sums[i / valueWidth]);
+      for (int64_t i = 0; i < rows * valueWidth; ++i) // 0 · inf does not leak into a row that sees nothing
+        out[i] = sums[i / valueWidth] == 0 ? T(0) : static_cast<T>(scales.ofResult(out[i], source * valueWidth + i % valueWidth) / sums[i / valueWidth]);
     }
   }
   return fromNumbers(cast<RankedTensorType>(op.getType()), result);

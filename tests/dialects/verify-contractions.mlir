@@ -56,6 +56,22 @@ func.func @soft_cap(%q: tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32> {
 
 // -----
 
+func.func @quantized(%q: tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32> {
+  // expected-error @+1 {{quantized needs bf16 or f16 operands, not 'f32'}}
+  %y = dit.attention %q, %q, %q scale 1.0 quantized : (tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32>
+  return %y : tensor<1x4x8x16xf32>
+}
+
+// -----
+
+func.func @quantized_head(%q: tensor<1x4x8x16xbf16>, %v: tensor<1x4x8x320xbf16>) -> tensor<1x4x8x320xbf16> {
+  // expected-error @+1 {{quantized takes heads of up to 256 channels, not 320}}
+  %y = dit.attention %q, %q, %v scale 1.0 soft_cap 30.0 quantized : (tensor<1x4x8x16xbf16>, tensor<1x4x8x16xbf16>, tensor<1x4x8x320xbf16>) -> tensor<1x4x8x320xbf16>
+  return %y : tensor<1x4x8x320xbf16>
+}
+
+// -----
+
 func.func @channels(%x: tensor<1x6x8x8xf32>, %w: tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32> {
   // expected-error @+1 {{channels do not fit: input 6, filter 6, groups 2}}
   %y = dit.conv %x, %w {strides = array<i64: 1, 1>, padding_low = array<i64: 0, 0>, padding_high = array<i64: 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64} : (tensor<1x6x8x8xf32>, tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32>

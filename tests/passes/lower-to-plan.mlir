@@ -89,3 +89,15 @@ func.func @one_copy(%x: tensor<8x4x2xf32>, %v: tensor<4x5xf32>, %w: tensor<4x5xf
   %b = dit.matmul %m, %w : (tensor<8x4xf32>, tensor<4x5xf32>) -> tensor<8x5xf32>
   return %a, %b : tensor<8x5xf32>, tensor<8x5xf32>
 }
+
+// -----
+
+// Attention of 8-bit numbers is another kernel; one without them does not say so.
+// CHECK-LABEL: plan.program @attentions
+// CHECK: plan.kernel @attention_{{[0-9a-f]+}} family "attention" {{.*}} config {causal = false, has_mask = false, quantized = true, scale = 1.250000e-01 : f64}
+// CHECK: plan.kernel @attention_{{[0-9a-f]+}} family "attention" {{.*}} config {causal = false, has_mask = false, scale = 1.250000e-01 : f64}
+func.func @attentions(%q: tensor<1x2x64x64xbf16>) -> (tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>) {
+  %x = dit.attention %q, %q, %q scale 0.125 quantized : (tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>) -> tensor<1x2x64x64xbf16>
+  %y = dit.attention %q, %q, %q scale 0.125 : (tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>) -> tensor<1x2x64x64xbf16>
+  return %x, %y : tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>
+}

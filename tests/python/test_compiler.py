@@ -25,6 +25,11 @@ class Compiler(support.TestCase):
         modules = ditc.report(path)["buckets"][0]["quantization"]["modules"]
         self.assertEqual({m["reason"] for m in modules if m["path"].endswith("}.proj_out")}, {"excluded"})
 
+    def test_attention_in_int8(self):
+        path = ditc.compile(MODELS / "flux_bf16" / "model.pt2", output=support.scratch() / "a.dita", quantize_attention="int8", options=["--quantize-only", "*.attn"])
+        told = ditc.report(path)["buckets"][0]["attention_quantization"]
+        self.assertEqual((told["attentions"], told["quantized"]), (2, 2))
+
     def test_several_exports_are_buckets(self):
         path = ditc.compile({"one": DIT, "same": DIT}, output=support.scratch() / "s.dita")
         self.assertEqual(list(ditc.load(path).buckets), ["one", "same"])

@@ -120,7 +120,7 @@ private:
       many = emit.view(wide, {kBatch, kHeads, tokens, kHeadDim});
     }
     Value query = emit.permute(heads(linear(x, kWidth)), {0, 2, 1, 3});
-    Value out = dit::AttentionOp::create(b, query.getType(), query, many, many, Value(), b.getF64FloatAttr(0.5), UnitAttr(), FloatAttr(), DenseI64ArrayAttr());
+    Value out = dit::AttentionOp::create(b, query.getType(), query, many, many, Value(), b.getF64FloatAttr(0.5), UnitAttr(), FloatAttr(), DenseI64ArrayAttr(), UnitAttr());
     return emit.add(x, emit.view(emit.permute(out, {0, 2, 1, 3}), Emit::shapeOf(x)));
   }
 
@@ -160,7 +160,7 @@ private:
       Value joined = emit.concat({heads(linear(a, kWidth)), heads(linear(c, kWidth))}, 1);
       qkv.push_back(emit.permute(i < 2 && pick(2) ? rope(joined) : joined, {0, 2, 1, 3}));
     }
-    Value out = dit::AttentionOp::create(b, qkv[0].getType(), qkv[0], qkv[1], qkv[2], Value(), b.getF64FloatAttr(0.5), UnitAttr(), FloatAttr(), DenseI64ArrayAttr());
+    Value out = dit::AttentionOp::create(b, qkv[0].getType(), qkv[0], qkv[1], qkv[2], Value(), b.getF64FloatAttr(0.5), UnitAttr(), FloatAttr(), DenseI64ArrayAttr(), UnitAttr());
     Value flat = emit.view(emit.permute(out, {0, 2, 1, 3}), {kBatch, kTextTokens + kTokens, kWidth});
     text.push_back(emit.add(a, linear(emit.slice(flat, 1, 0, kTextTokens), kWidth)));
     image.push_back(emit.add(c, linear(emit.slice(flat, 1, kTextTokens, kTextTokens + kTokens), kWidth)));

@@ -21,12 +21,12 @@ add_executable(ditc_launch_order_test)
 target_link_libraries(ditc_launch_order_test PRIVATE ditc_launch_order_objects)
 add_test(NAME launch-order COMMAND ditc_launch_order_test)
 
-# Quantised products, by the reference evaluator.
-add_library(ditc_quantize_objects OBJECT unit/quantize_products_test.cpp)
+# Quantised products and attention, by the reference evaluator.
+add_library(ditc_quantize_objects OBJECT unit/quantize_attention_test.cpp unit/quantize_products_test.cpp)
 target_link_libraries(ditc_quantize_objects PUBLIC ditc_passes ditc_reference GTest::gtest_main)
 add_executable(ditc_quantize_test)
 target_link_libraries(ditc_quantize_test PRIVATE ditc_quantize_objects)
-add_test(NAME quantize-products COMMAND ditc_quantize_test)
+add_test(NAME quantize COMMAND ditc_quantize_test)
 
 # Parts of values, by the reference evaluator.
 add_library(ditc_parts_of_values_objects OBJECT unit/parts_of_values_test.cpp)

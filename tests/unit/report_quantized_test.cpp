@@ -35,7 +35,11 @@ GraphRecord stepOf800() {
   return graph;
 }
 
-json bucketWith(const std::vector<FusionRemark> &remarks) { return {{"quantization", quantizationJson(remarks, stepOf800())}}; }
+json bucketWith(const std::vector<FusionRemark> &remarks) {
+  json bucket = json::object();
+  addQuantization(bucket, remarks, stepOf800());
+  return bucket;
+}
 
 const std::vector<FusionRemark> kRemarks = {product("blocks.0.to_q:linear", 200), product("blocks.0.mod:linear_1", 50, "few_rows"), product("blocks.1.to_q:linear_2", 200),
                                             product("blocks.1.mod:linear_3", 50, "few_rows"), product("proj_out:linear_4", 100, "little_work")};
@@ -60,12 +64,31 @@ TEST(Quantized, TextListsWhatIsNot) {
   EXPECT_EQ(quantizationText(json::object()), "");
 }
 
-TEST(Quantized, WithoutRemarksThereIsNoSection) { EXPECT_TRUE(quantizationJson({}, stepOf800()).is_null()); }
+TEST(Quantized, WithoutRemarksThereIsNoSection) { EXPECT_TRUE(bucketWith({}).empty()); }
+
+TEST(Quantized, AttentionIsASectionOfItsOwn) {
+  auto attention = [](const std::string &name, const std::string &reason) {
+    FusionRemark remark{.passed = reason.empty(), .pass = "QuantizeAttention", .function = "f", .facts = {{"Attention", name}, {"Flops", "80"}}};
+    if (!reason.empty())
+      remark.facts["Reason"] = reason;
+    return remark;
+  };
+  json alone = bucketWith({attention("blocks.0.attn:sdpa", ""), attention("blocks.0.cross:sdpa_1", "little_work")});
+  EXPECT_FALSE(alone.contains("quantization"));
+  EXPECT_EQ(alone["attention_quantization"]["attentions"], 2);
+  EXPECT_EQ(alone["attention_quantization"]["quantized"], 1);
+  EXPECT_EQ(alone["attention_quantization"]["share"], 0.1);
+  json both = bucketWith({kRemarks[0], attention("blocks.0.attn:sdpa", ""), attention("blocks.0.cross:sdpa_1", "little_work")});
+  EXPECT_THAT(quantizationText(both), AllOf(HasSubstr("products quantised to fp8: 1 of 1, 25.0%"), HasSubstr("attention quantised to int8 scores and fp8 values: 1 of 2, 10.0%"),
+                                            HasSubstr("    1  blocks.{0}.cross"), HasSubstr("little_work: quantising its inputs")));
+  EXPECT_EQ(quantizationOf(both, "sdpa"), "quantised to int8 scores and fp8 values");
+  EXPECT_THAT(quantizationOf(both, "sdpa_1"), HasSubstr("not quantised\n    little_work"));
+}
 
 TEST(Quantized, OneProductIsExplained) {
   json bucket = bucketWith(kRemarks);
   EXPECT_EQ(quantizationOf(bucket, "linear_2"), "quantised to fp8");
-  EXPECT_THAT(quantizationOf(bucket, "linear_4"), HasSubstr("not quantised\n    little_work: quantising its input"));
+  EXPECT_THAT(quantizationOf(bucket, "linear_4"), HasSubstr("not quantised\n    little_work: quantising its inputs"));
   EXPECT_EQ(quantizationOf(bucket, "layer_norm"), "");
 }
 

@@ -37,7 +37,7 @@ dimension; several static exports are one bucket each, named NAME=MODEL.pt2 or a
 struct CompileArguments {
   std::vector<std::string> models, buckets, weights, pins, failIf, invariant, padding, quantizeSkip, quantizeOnly, targets = {"host"};
   std::vector<std::string> tuning;
-  std::string output, numerics = "fast", quantize = "none", weightsIn = "package", stopAfter, dump, hostCpu, tuningGpu, tuningBundle;
+  std::string output, numerics = "fast", quantize = "none", quantizeAttention = "none", weightsIn = "package", stopAfter, dump, hostCpu, tuningGpu, tuningBundle;
   unsigned tuningCandidates = 16;
   bool noTuning = false, tuningMissingOnly = false;
   bool noCache = false, json = false, verbose = false, quiet = false;
@@ -100,6 +100,7 @@ CompileOptions toOptions(const CompileArguments &arguments) {
   options.hostCpu = arguments.hostCpu;
   options.numerics = arguments.numerics == "eager" ? Numerics::Eager : Numerics::Fast;
   options.quantize = arguments.quantize == "fp8" ? Quantize::Fp8 : Quantize::None;
+  options.quantizeAttention = arguments.quantizeAttention == "int8" ? QuantizeAttention::Int8 : QuantizeAttention::None;
   options.quantizeSkip = arguments.quantizeSkip;
   options.quantizeOnly = arguments.quantizeOnly;
   options.weightsMode = arguments.weightsIn == "package" ? WeightsMode::Embed : arguments.weightsIn == "reference" ? WeightsMode::Reference : WeightsMode::None;
@@ -180,8 +181,10 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
       ->check(CLI::IsMember({"fast", "eager"}))->capture_default_str();
   command->add_option("--quantize", arguments->quantize, "fp8: products with weights multiply e4m3 numbers scaled by rows, for host and sm_90a (docs/quantization.md)")
       ->check(CLI::IsMember({"none", "fp8"}))->capture_default_str();
-  command->add_option("--quantize-skip", arguments->quantizeSkip, "modules whose products stay in the graph's type, by a pattern of their paths: '*.proj_out' (repeatable)");
-  command->add_option("--quantize-only", arguments->quantizeOnly, "the only modules whose products are quantised, and those whatever it saves, by a pattern of their paths (repeatable)");
+  command->add_option("--quantize-attention", arguments->quantizeAttention, "int8: attention multiplies i8 queries and keys, e4m3 weights and values, for host and sm_90a (docs/quantization.md)")
+      ->check(CLI::IsMember({"none", "int8"}))->capture_default_str();
+  command->add_option("--quantize-skip", arguments->quantizeSkip, "modules whose products and attention stay in the graph's type, by a pattern of their paths: '*.proj_out' (repeatable)");
+  command->add_option("--quantize-only", arguments->quantizeOnly, "the only modules that are quantised, and those whatever it saves, by a pattern of their paths (repeatable)");
   command->add_option("--stop-after", arguments->stopAfter, "print the IR at a contract instead of writing a package")
       ->check(CLI::IsMember({"imported", "specialised", "fused", "planned"}));
   command->add_option("--dump", arguments->dump, "folder for the IR after every pass and for each kernel");

@@ -33,4 +33,10 @@ constexpr int64_t attentionScratchBytes(int64_t dim, int64_t value_dim, int64_t 
   return elements * bytes;
 }
 
+/// With what quantised attention holds beside: the mean of keys, the largest values, scales of queries and keys.
+constexpr int64_t quantizedAttentionScratchBytes(int64_t dim, int64_t value_dim) {
+  AttentionBlocks blocks = attentionBlocks(dim, value_dim, 4);
+  return attentionScratchBytes(dim, value_dim, 4) + (dim + (value_dim + 15) / 16 * 16 + blocks.queries + blocks.keys) * 4;
+}
+
 } // namespace ditc

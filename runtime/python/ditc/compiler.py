@@ -78,6 +78,7 @@ def compile(
     targets: Iterable[str] = (),
     numerics: str | None = None,
     quantize: str | None = None,
+    quantize_attention: str | None = None,
     options: Sequence[str] = (),
 ) -> str:
     """Compiles a module or an export into the package ``output``, and returns that path.
@@ -87,7 +88,8 @@ def compile(
     buckets: sizes of a symbolic export, {"small": {"hidden_states.0": 1}} by input and dimension or by symbol, or texts
     as `ditc compile --bucket` takes them. dynamic_shapes: of torch.export.
     weights: safetensors files in place of the export's weights. targets: what to compile for ("host", ...).
-    numerics: "fast" or "eager". quantize: "fp8" (docs/quantization.md). options: further options of `ditc compile`, as texts.
+    numerics: "fast" or "eager". quantize: "fp8", quantize_attention: "int8" (docs/quantization.md).
+    options: further options of `ditc compile`, as texts.
 
     Raises ditc.Error with the compiler's message; what torch.export raises.
     """
@@ -95,6 +97,7 @@ def compile(
     further += [text for file in weights for text in ("--weights", os.fspath(file))]
     further += ["--numerics", numerics] if numerics else []
     further += ["--quantize", quantize] if quantize else []
+    further += ["--quantize-attention", quantize_attention] if quantize_attention else []
     further += [*bucket_options(buckets), *options, "-q", "-o", os.fspath(output)]
     if isinstance(model, (str, os.PathLike)):
         run_compiler("compile", model, *further)
