@@ -4,8 +4,9 @@
 // packed into bits, with a verdict for each tile (nothing, a part, or all of it is visible); that is one launch for each
 // mask, whatever number of attentions reads it. An additive mask that all queries share gets verdicts alone, one for
 // each block of keys. Where the tiles do not fill the last round of blocks, all blocks share
-// those that are left: their parts meet in scratch, counted in zeroed memory. The sizes are the target's to say
-// (TargetKernels::needsOf); a target that wants nothing leaves the launch as it was.
+// those that are left: their parts meet in scratch, counted in zeroed memory. Where 8-bit numbers are to be multiplied
+// (`quantized`), two launches make them in the arena. The sizes are the target's to say (TargetKernels::needsOf); a target
+// that wants nothing leaves the launch as it was.
 //
 // Before:
 //   plan.program @b inputs ["q", "k", "v", "m"] outputs ["y"] {
@@ -46,6 +47,11 @@
 //
 // With shared tiles the arguments before the result are the parts (f32, in the arena) and the counters (i32, zeroed), and
 // the configuration says `shared_tiles = true`. Both are written, so the kernel has three outputs.
+//
+// Quantised operands take the places of those that they are made of, and their scales come behind the mask:
+//   attention_survey   (k, v) -> means of k and largest magnitudes of v, by chunk of tokens and column
+//   attention_quantize (q, k, v, those) -> i8 q and k, e4m3 v with its columns as rows, scales of rows, of keys, of columns
+//   attention          (q8, k8, v8, [mask, verdicts], scales of q, k, v, [parts, counters], result)
 #include "passes/PlanAttention.h"
 
 #include "passes/PlanRewriter.h"
@@ -91,7 +97,7 @@ private:
       remarkDeviation(launch, kernel.getFamily(), Deviation::SlowerKernel, verdict);
     AttentionNeeds needs = target.needsOf(kernel);
     bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !isPrepared(launch); // zeroed memory belongs to a step
-    bool quantizes = needs.quantizedKeys > 0;
+    bool quantizes = needs.quantizedKeys > 0 && !isPrepared(launch); // as the arena does
     if (!packs && !judges && !shares && !quantizes)
       return;
     Location loc = launch.getLoc();

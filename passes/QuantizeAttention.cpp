@@ -40,7 +40,8 @@ public:
   QuantizeReason whyNot(dit::AttentionOp attention) const {
     if (!is16BitFloat(elementOf(attention.getQuery())))
       return QuantizeReason::TypeUnsupported;
-    if (std::max(shapeOf(attention.getQuery()).back(), shapeOf(attention.getValue()).back()) > dit::kMaxQuantizedHead)
+    int64_t columns = shapeOf(attention.getQuery()).back(), valueColumns = shapeOf(attention.getValue()).back();
+    if (columns > dit::kMaxQuantizedHead || valueColumns > dit::kMaxQuantizedHead || columns % 8 != 0 || valueColumns % 8 != 0)
       return QuantizeReason::LayoutUnsupported;
     if (llvm::all_of(attention->getOperands(), [&](Value operand) { return invariant.contains(operand); }))
       return QuantizeReason::OncePerGeneration;

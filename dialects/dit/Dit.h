@@ -40,7 +40,7 @@ bool isViewOp(mlir::Operation *op);
 mlir::Value behindViews(mlir::Value value);
 
 /// Channels of a head that attention with `quantized` takes: what kernels hold of a tile in shared memory.
-inline constexpr int64_t kMaxQuantizedHead = 256;
+inline constexpr int64_t kMaxQuantizedHead = 248;
 
 /// Largest and smallest value that a compute-type reduction starts from, as an attribute of `type`.
 mlir::TypedAttr reductionIdentity(ReduceKind kind, mlir::Type type);

@@ -63,11 +63,17 @@ template <typename T> struct Positions {
   int64_t before = kAll, after = kAll; ///< keys that are seen beside the query's own
 };
 
+/// NaN where one is.
+template <typename T> T highestOf(const T *scores, int64_t keys) {
+  T highest = -std::numeric_limits<T>::infinity();
+  for (int64_t key = 0; key < keys; ++key)
+    highest = std::isnan(scores[key]) || scores[key] > highest ? scores[key] : highest;
+  return highest;
+}
+
 /// exp(score - largest) in place; the sum of them. A row without a key, or with only -inf, becomes zeros, whose sum is 0.
 template <typename T> double exponentiate(T *scores, int64_t keys) {
-  T largest = -std::numeric_limits<T>::infinity();
-  for (int64_t key = 0; key < keys; ++key)
-    largest = std::isnan(scores[key]) || scores[key] > largest ? scores[key] : largest;
+  T largest = highestOf(scores, keys);
   if (largest == -std::numeric_limits<T>::infinity()) {
     std::fill_n(scores, keys, T(0));
     return 0;
@@ -80,10 +86,26 @@ template <typename T> double exponentiate(T *scores, int64_t keys) {
 
 /// Rows, or columns of `height` rows, have a scale each that is its largest magnitude by the largest 8-bit number.
 constexpr float kLargestI8 = 127, kLargestF8 = 448, kSmallest = 1e-12f;
-/// Of the weights, before they are rounded to e4m3.
-constexpr float kWeightFactor = 64;
+/// What the exponent of the largest weight, rounded up, is in e4m3.
+constexpr double kWeightExponent = 13;
+constexpr double kLog2E = 1.4426950408889634;
 
 float toF8(float value) { return float8ToFloat(floatToFloat8(value)); }
+
+/// The e4m3 number whose bits, as an integer, are nearest to 8 x: 2^(x - 7) with a line between powers of two.
+float onLine(double x) { return std::isnan(x) ? std::numeric_limits<float>::quiet_NaN() : float8ToFloat(static_cast<uint8_t>(std::nearbyint(8 * std::max(x, 0.0)))); }
+
+/// The weights of 8-bit attention in place, in units of some power of two; the sum of them.
+template <typename T> double weigh(T *scores, int64_t keys) {
+  double largest = highestOf(scores, keys), rest = largest * kLog2E - std::ceil(largest * kLog2E), sum = 0;
+  if (largest == -std::numeric_limits<double>::infinity()) {
+    std::fill_n(scores, keys, T(0));
+    return 0;
+  }
+  for (int64_t key = 0; key < keys; ++key)
+    sum += scores[key] = onLine((scores[key] - largest) * kLog2E + rest + kWeightExponent);
+  return sum;
+}
 
 /// The largest magnitude of `count` numbers, `step` apart, but not 0; NaN where one is none or infinite.
 float largestOf(const float *numbers, int64_t count, int64_t step) {
@@ -140,11 +162,7 @@ struct Scales {
     for (int64_t i = 0; i < keys && !query.empty(); ++i)
       scores[i] = scores[i] * key[firstKeyRow + i] * query[queryRow];
   }
-  template <typename T> void roundWeights(T *weights, int64_t keys) const {
-    for (int64_t i = 0; i < keys && !query.empty(); ++i)
-      weights[i] = toF8(weights[i] * kWeightFactor);
-  }
-  template <typename T> T ofResult(T sum, int64_t channel) const { return query.empty() ? sum : sum * value[channel] / kWeightFactor; }
+  template <typename T> T ofResult(T sum, int64_t channel) const { return query.empty() ? sum : sum * value[channel]; }
 };
 
 Scales quantize(std::vector<float> &q, std::vector<float> &k, std::vector<float> &v, int64_t keys, int64_t width, int64_t valueWidth) {
@@ -181,8 +199,7 @@ TensorValue attentionIn(AttentionOp op, const TensorValue &query, const TensorVa
         scales.applyToScores(line, keys, slice * queries + first + row, source * keys);
         positions.finish(line, keys, first + row);
         mask.addTo(line, keys, batch, head, first + row);
-        sums[row] = exponentiate(line, keys);
-        scales.roundWeights(line, keys);
+        sums[row] = op.getQuantized() ? weigh(line, keys) : exponentiate(line, keys);
       }
       T *out = result.data() + (slice * queries + first) * valueWidth;
       valueMatrix.multiply(scores.data(), rows, out);

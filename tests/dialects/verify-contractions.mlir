@@ -65,7 +65,7 @@ func.func @quantized(%q: tensor<1x4x8x16xf32>) -> tensor<1x4x8x16xf32> {
 // -----
 
 func.func @quantized_head(%q: tensor<1x4x8x16xbf16>, %v: tensor<1x4x8x320xbf16>) -> tensor<1x4x8x320xbf16> {
-  // expected-error @+1 {{quantized takes heads of up to 256 channels, not 320}}
+  // expected-error @+1 {{quantized takes heads of up to 248 channels, not 320}}
   %y = dit.attention %q, %q, %v scale 1.0 soft_cap 30.0 quantized : (tensor<1x4x8x16xbf16>, tensor<1x4x8x16xbf16>, tensor<1x4x8x320xbf16>) -> tensor<1x4x8x320xbf16>
   return %y : tensor<1x4x8x320xbf16>
 }

@@ -9,7 +9,7 @@ build=${2:-$root/build}
 
 rm -rf "$bundle"
 python3 "$root/tests/gpu/write_attention.py" "$bundle"
-for part in grid models; do
+for part in grid grid_quantized models; do
   "$build/bin/ditc-opt" --ditc-plan-attention "$bundle/$part.mlir" -o "$bundle/$part.planned.mlir"
   "$build/bin/compile_kernels" sm_90a "$bundle/$part" "$bundle/$part.planned.mlir" > "$bundle/$part.txt"
 done

@@ -75,6 +75,8 @@ full() {
     done
     "$ditc" compile "$@" --target sm_90a --weights-in none --dump "$scratch/dump" -q -o "$bundle/full/$name.dita"
     "$ditc" compile "$@" --target sm_90a --weights-in none --quantize fp8 -q -o "$bundle/full/$name-fp8.dita"
+    "$ditc" compile "$@" --target sm_90a --weights-in none --quantize-attention int8 -q -o "$bundle/full/$name-int8.dita"
+    "$ditc" compile "$@" --target sm_90a --weights-in none --quantize fp8 --quantize-attention int8 -q -o "$bundle/full/$name-fp8-int8.dita"
     rm -rf "$bundle/dumps/$name"
     mkdir -p "$bundle/dumps/$name/sm_90a/kernels"
     cp -r "$scratch"/dump/sm_90a/kernels/rowwise_* "$bundle/dumps/$name/sm_90a/kernels/"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_attention.py BUNDLE OUT [PART...]: on a CUDA machine with torch: what build_attention.sh made.
 
-PART: check (the grid against fp64), check-mma (the same by the kernels of other architectures), bench or bench:SHAPE,SHAPE
+PART: check (the grid against fp64), check-mma (the same by the kernels of other architectures), check-quantized (attention of 8-bit
+numbers), bench or bench:SHAPE,SHAPE
 (beside torch's back ends), sass (the instructions of the fast path, no local memory), sanitizer (memcheck and racecheck
 over some cases); check, bench and sass unless named. Writes OUT/PART.json and, of check and bench, OUT/attention.json,
 which is what is kept in tests/bench/results/."""
@@ -44,7 +45,7 @@ def sanitizer(bundle):
     """compute-sanitizer over a spread of cases of both grids; the last line of each tool says what it found."""
     results = []
     for tool in ("memcheck", "racecheck"):
-        for part in ("check", "check-mma"):
+        for part in ("check", "check-mma", "check-quantized"):
             command = ["compute-sanitizer", "--tool", tool, "--print-limit", "5", "--kernel-regex", "kns=attention", sys.executable, "-m", MODULE, bundle,
                        f"{part}:spread", "0"]
             run = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=os.path.dirname(os.path.abspath(__file__)), check=False)
@@ -60,7 +61,7 @@ def geometric_mean(values):
 
 def merged(bundle, parts):
     bench = [r for r in parts.get("bench", []) if "us" in r]
-    checks = {part: [r for r in parts[part] if "relative" in r] for part in ("check", "check-mma") if part in parts}
+    checks = {part: [r for r in parts[part] if "relative" in r] for part in ("check", "check-mma", "check-quantized") if part in parts}
     out = {"what": "attention as the compiler emits it beside torch SDPA's back ends in the same run: bf16, random data, CUDA graphs of several launches over rotating "
                    "buffers, medians of turns; flop = 4*B*H*Nq*Nk*D; boolean masks: packing included; torch reads token-major tensors",
            **environment.environment(bundle)}

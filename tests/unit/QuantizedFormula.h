@@ -38,11 +38,11 @@ struct QuantizedFormula {
         std::vector<double> weights(keys);
         for (int64_t j = 0; j < keys; ++j)
           weights[j] = score(dot(query[i], key[j]) * keyScale[j] * queryScale[i]) + bias(h, i, j);
-        double sum = exponentiate(weights);
+        double sum = isQuantized ? weigh(weights) : exponentiate(weights);
         for (int64_t e = 0; e < valueDim; ++e) {
           double total = 0;
           for (int64_t j = 0; j < keys; ++j)
-            total += (isQuantized ? roundToE4m3(64 * weights[j]) / 64 : weights[j]) * value[j][e];
+            total += weights[j] * value[j][e];
           result.push_back(sum == 0 ? 0 : total * valueScale[e] / sum);
         }
       }
@@ -107,6 +107,21 @@ private:
   }
 
   double score(double product) const { return softCap > 0 ? softCap * std::tanh(product * scale / softCap) : product * scale; }
+
+  /// 2^t between powers of two is a line, on which e4m3 has eight numbers; below 2^-12 of the power of two that is not below
+  /// the largest the steps are fixed.
+  static double weigh(std::vector<double> &scores) {
+    double top = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (double x : scores)
+      top = std::max(top, x);
+    double exponent = std::ceil(top / std::log(2.0));
+    for (double &x : scores) {
+      double t = x / std::log(2.0) - exponent, eighths = std::nearbyint(8 * (t + 13)), power = std::floor(eighths / 8);
+      x = std::isinf(x) || eighths <= 0 ? 0 : power < 1 ? eighths / 8 * std::exp2(-12.0) : std::exp2(power - 13) * (1 + eighths / 8 - power);
+      sum += x;
+    }
+    return sum;
+  }
 
   static double exponentiate(std::vector<double> &scores) {
     double top = -std::numeric_limits<double>::infinity(), sum = 0;

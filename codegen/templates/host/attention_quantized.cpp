@@ -13,7 +13,8 @@ namespace {
 
 constexpr float kSmallest = 1e-12f;                    ///< rows and channels of zeros have a scale too
 constexpr float kLargestI8 = 127, kLargestF8 = 448;
-constexpr float kWeightFactor = 64;                    ///< weights down to 2^-15 of the largest are above 0 in e4m3
+constexpr float kWeightExponent = 13;                  ///< what that of the largest weight, rounded up, is in e4m3
+constexpr float kLog2E = 1.4426950408889634f;
 
 uint32_t magnitudeBits(float x) { return __builtin_bit_cast(uint32_t, x) & 0x7fffffff; }
 
@@ -43,6 +44,18 @@ float roundedToF8(float x) {
   float small = __builtin_copysignf((__builtin_bit_cast(float, magnitude) + 0x1p14f) - 0x1p14f, x); // steps of 2^-9
   float rounded = magnitude < 0x3c800000 ? small : normal;
   return x == x ? rounded : x;
+}
+
+float ceiling(float x) {
+  float nearest = magnitudeBits(x) < 0x4b000000 ? (x + 0x1.8p23f) - 0x1.8p23f : x;
+  return nearest < x ? nearest + 1 : nearest;
+}
+
+/// The e4m3 number whose bits, as an integer, are nearest to 8 x, x below 16: 2^(x - 7) with a line between powers of two.
+float onLine(float x) {
+  float code = roundedToInteger(x > 0 ? 8 * x : 0);
+  float normal = __builtin_bit_cast(float, (static_cast<uint32_t>(code) + 960) << 20); // its exponents' bias differs by 120
+  return x == x ? (code < 8 ? code * 0x1p-9f : normal) : x;
 }
 
 class QuantizedAttention : Attention<float> {
@@ -103,9 +116,7 @@ private:
     });
     forKeyBlocks(first, count, [&](int64_t j, int64_t n) {
       computeScores(b, h, first, count, j, n);
-      updateSoftmax(n); // with the largest known, nothing is corrected
-      for (int64_t i = 0; i < n * blocks.queries; ++i)
-        scores[i] = roundedToF8(scores[i] * kWeightFactor);
+      weigh(n);
       loadValues(b, key_head, j, n);
       quantizeValues(n);
       addWeighted(values, padded<float>(d.value_dim), n, count);
@@ -173,11 +184,24 @@ private:
         top[i] = scores[p * blocks.queries + i] > top[i] ? scores[p * blocks.queries + i] : top[i];
   }
 
+  /// Turns scores into weights, with the largest of their rows known.
+  void weigh(int64_t n) {
+    for (int64_t i = 0; i < blocks.queries; ++i)
+      factor[i] = 1;
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t i = 0; i < blocks.queries; ++i) {
+        float largest = top[i] == -kInfinity<float> ? 0 : top[i], log = largest * kLog2E;
+        float &score = scores[p * blocks.queries + i];
+        score = onLine((score - largest) * kLog2E + (log - ceiling(log)) + kWeightExponent);
+        total[i] += score;
+      }
+  }
+
   void scaleSums(int64_t count) {
     int64_t lanes = padded<float>(d.value_dim);
     for (int64_t i = 0; i < count; ++i)
       for (int64_t e = 0; e < d.value_dim; ++e)
-        sums[i * lanes + e] = sums[i * lanes + e] * scaleOf(value_largest[e], kLargestF8) / kWeightFactor;
+        sums[i * lanes + e] = sums[i * lanes + e] * scaleOf(value_largest[e], kLargestF8);
   }
 
   float *mean, *value_largest;     ///< by channel of the key head at hand

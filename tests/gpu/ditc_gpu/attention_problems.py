@@ -226,6 +226,14 @@ def portable_grid():
     return [p for i, p in enumerate(grid()) if i % 3 == 0 or p.window or p.soft_cap]
 
 
+def quantized_grid():
+    """Attention of 8-bit numbers: what the large kernel takes of the grid, a third of it, and heads that have no room for sums."""
+    some = [p for i, p in enumerate(grid()) if i % 3 == 0 and max(p.queries, p.keys) > 64 and not p.log_sum_exp]
+    shared = [Problem(1, heads, queries, keys, dim, layout="padded") for heads, queries, keys, dim in ((40, 1000, 2200, 128), (24, 700, 3000, 72), (30, 800, 2500, 64))]
+    long = [Problem(1, 2, 300, 20000, dim) for dim in (64, 128)]
+    return [dataclasses.replace(p, quantized=True) for p in some + shared + long]
+
+
 def spread(problems):
     """Numbers of small problems, one for each kind of mask and option: for tools that slow a kernel down."""
     chosen = {}
@@ -257,6 +265,10 @@ def models():
         "sd35_half_keys": shape(2, 38, 4429, 4429, 64, mask="half"), "flux_boolean": shape(1, 24, 4608, 4608, 128, mask="boolean"),
         "sd35_boolean": shape(2, 38, 4429, 4429, 64, mask="boolean"), "flux_causal": shape(1, 24, 4608, 4608, 128, causal=True),
         "flux_window": shape(1, 24, 4608, 4608, 128, window=(576, 576)), "flux_soft_cap": shape(1, 24, 4608, 4608, 128, soft_cap=50.0),
+        "flux_1024_quantized": shape(1, 24, 4608, 4608, 128, quantized=True), "flux_2048_quantized": shape(1, 24, 16896, 16896, 128, quantized=True),
+        "wan_480p_quantized": shape(1, 40, 32760, 32760, 128, quantized=True), "wan_1_3b": shape(1, 12, 32760, 32760, 128),
+        "wan_1_3b_quantized": shape(1, 12, 32760, 32760, 128, quantized=True), "d64_quantized": shape(2, 16, 8192, 8192, 64, quantized=True),
+        "d96_quantized": shape(2, 16, 8192, 8192, 96, quantized=True), "flux_2048_half_quantized": shape(1, 24, 16896, 16896, 128, mask="half", quantized=True),
         "flux_segments": shape(1, 24, 4608, 4608, 128, mask="segments"), "flux_band": shape(1, 24, 4608, 4608, 128, mask="band"),
     }
 

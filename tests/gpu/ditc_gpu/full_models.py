@@ -4,9 +4,11 @@
     python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,...] [--rounds 20] [--profile 30]
 
 BUNDLE holds MODEL.dita and MODEL.notes.json (class, configuration and inputs of the export; MODEL.package names another
-package file). A package PACKAGE-fp8.dita, compiled with --quantize fp8, is measured beside it, and is what fp8 peers meet. Weights go from torch to the package by DLPack. Errors are relative L2 against the model in fp32; times are
-medians of CUDA events, each peer (see peers.py) in turns with the package. A peer that fails, or for which no time is left
-(--budget, seconds for the peers of one model), is noted and costs nothing else.
+package file). Packages PACKAGE-fp8.dita, PACKAGE-int8.dita and PACKAGE-fp8-int8.dita, compiled with --quantize fp8, with
+--quantize-attention int8 and with both, are measured beside it; the first is what fp8 peers meet, or the last of these where it is
+there. Weights go from torch to the package by DLPack. Errors are relative L2 against the model in fp32; times are medians of CUDA
+events, each peer (see peers.py) in turns with the package. A peer that fails, or for which no time is left (--budget, seconds
+for the peers of one model), is noted and costs nothing else.
 """
 import argparse
 import copy
@@ -118,16 +120,20 @@ def profile(runner, package, bucket, rows):
     return sorted(ops, key=lambda op: -op["seconds"])[:rows]
 
 
-def run_fp8(package, module, inputs, model, reference, rounds):
-    """The quantised package beside the other: its call, and its results."""
+QUANTISED = ("fp8", "int8", "fp8-int8")
+
+
+def run_quantised(package, module, inputs, model, reference, rounds):
+    """A quantised package beside the other: its call, and its results."""
     import ditc
 
     quantised = ditc.load(package, device="cuda:0", weights=weights_of(module))
     ours = first(quantised(**inputs))
     again = first(quantised(**inputs))
     torch.cuda.synchronize()
-    times = measure({"ditc": lambda: model(**inputs), "fp8": lambda: quantised(**inputs)}, rounds)
-    return quantised, {"error": error(ours, reference), "deterministic": bool(torch.equal(ours, again)), "memory": quantised.memory(), "ms": times["fp8"], "ditc_ms": times["ditc"]}
+    times = measure({"ditc": lambda: model(**inputs), "quantised": lambda: quantised(**inputs)}, rounds)
+    return quantised, {"error": error(ours, reference), "deterministic": bool(torch.equal(ours, again)), "memory": quantised.memory(), "ms": times["quantised"],
+                       "ditc_ms": times["ditc"]}
 
 
 def run(bundle, name, options, keep):
@@ -169,11 +175,14 @@ def run(bundle, name, options, keep):
         alone = measure({"ditc": lambda: model(**inputs)}, options.rounds)["ditc"]
         result["ms"] = {"ditc": alone}
         keep(result)
-        calls, quantised = {False: lambda: model(**inputs)}, package.with_name(package.stem + "-fp8.dita")
-        if quantised.exists():
-            fp8, result["fp8"] = run_fp8(quantised, module, inputs, model, reference, options.rounds)
-            calls[True] = lambda: fp8(**inputs)
-            keep(result)
+        calls = {False: lambda: model(**inputs)}
+        for kind in QUANTISED:
+            if (path := package.with_name(f"{package.stem}-{kind}.dita")).exists():
+                quantised, result[kind] = run_quantised(path, module, inputs, model, reference, options.rounds)
+                if kind.startswith("fp8"):
+                    calls[True] = lambda call=quantised: call(**inputs)
+                del quantised
+                keep(result)
         result["peers"] = {}
         for peer, measured in run_peers(module, options.peers, inputs, calls, lambda output: error(first(output), reference), options):
             result["peers"][peer] = measured
