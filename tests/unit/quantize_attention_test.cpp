@@ -121,12 +121,12 @@ TEST_F(QuantizeAttention, RowsAndChannelsHaveScalesOfTheirOwn) {
   for (int64_t j = 0; j < kHeads * kKeys; ++j)
     v[j * kValueDim + 3] *= 1024;
   std::vector<double> got = attention(true), exact = formula(false);
-  EXPECT_LT(relativeL2(row(got, 0, 5), row(exact, 0, 5)), 0.05);
+  EXPECT_LT(relativeL2(row(got, 0, 5), row(exact, 0, 5)), 0.06);
   for (int64_t e = 0; e < kValueDim; ++e) {
     std::vector<double> of, expected;
     for (size_t i = e; i < got.size(); i += kValueDim)
       of.push_back(got[i]), expected.push_back(exact[i]);
-    EXPECT_LT(relativeL2(of, expected), 0.05) << "channel " << e;
+    EXPECT_LT(relativeL2(of, expected), 0.06) << "channel " << e;
   }
 }
 
