@@ -7,6 +7,7 @@
 #include "codegen/cuda/sm90/Hopper.h"
 #include "dialects/dit/Dit.h"
 
+#include "llvm/Support/MathExtras.h"
 #include "mlir/Parser/Parser.h"
 
 #include <fmt/format.h>
@@ -47,9 +48,44 @@ public:
       args.push_back(s.mask);
     args.insert(args.end(), s.scratch.begin(), s.scratch.end());
     args.push_back(head(s.heads, s.queries, valueDim));
-    return parse("attention", args, 1,
-                 fmt::format("scale = {:e} : f64, causal = {}, has_mask = {}, alignments = array<i64: {}>{}", s.scale, s.causal, !s.mask.empty(),
-                             fmt::join(std::vector<int64_t>(args.size(), s.alignment), ", "), s.extra));
+    return parse("attention", args, 1, configOf(s, args.size()));
+  }
+
+  /// The launch as PlanAttention leaves it: the mask packed or judged, operands of 8-bit numbers with their scales, and shared tiles.
+  plan::KernelOp parseQuantized(AttentionShape s) {
+    s.extra += ", quantized = true";
+    plan::KernelOp plain = parse(s);
+    AttentionProblem p(plain);
+    AttentionNeeds needs = hopperAttentionNeeds(plain);
+    auto rows = [&](int64_t heads, int64_t tokens) {
+      int64_t row = llvm::alignTo(p.headDim, 16);
+      return fmt::format("memref<{}x{}x{}x{}xi8, strided<[{}, {}, {}, 1]>>", p.batch, heads, tokens, p.headDim, heads * tokens * row, tokens * row, row);
+    };
+    int64_t pitch = llvm::alignTo(llvm::alignTo(p.keys, needs.quantizedKeys), 128);
+    std::vector<std::string> args = {rows(p.heads, p.queries), rows(p.keyHeads, p.keys), fmt::format("memref<{}x{}x{}x{}xf8E4M3FN>", p.batch, p.keyHeads, p.valueDim, pitch)};
+    if (needs.maskRows > 0) {
+      llvm::ArrayRef<int64_t> mask = p.type(3).getShape();
+      int64_t blocks = llvm::divideCeil(p.keys, needs.maskKeys);
+      args.push_back(fmt::format("memref<{}x{}x{}x{}xi32>", mask[0], mask[1], mask[2], blocks * needs.maskKeys / 32));
+      args.push_back(fmt::format("memref<{}x{}x{}x{}xi8>", mask[0], mask[1], llvm::divideCeil(mask[2], needs.maskRows), blocks));
+      s.extra += ", packed_mask = true";
+    } else if (!s.mask.empty()) {
+      args.push_back(s.mask);
+    }
+    if (needs.biasKeys > 0) {
+      llvm::ArrayRef<int64_t> mask = p.type(3).getShape();
+      args.push_back(fmt::format("memref<{}x{}x1x{}xi8>", mask[0], mask[1], llvm::divideCeil(p.keys, needs.biasKeys)));
+      s.extra += ", judged_mask = true";
+    }
+    args.push_back(fmt::format("memref<{}x{}x{}xf32>", p.batch, p.heads, p.queries));
+    args.push_back(fmt::format("memref<{}x{}x{}x4xf32>", p.batch, p.keyHeads, llvm::divideCeil(p.keys, needs.quantizedKeys)));
+    args.push_back(fmt::format("memref<{}x{}x{}xf32>", p.batch, p.keyHeads, p.valueDim));
+    if (needs.parts > 0) {
+      args.insert(args.end(), {fmt::format("memref<{}xf32>", needs.parts), fmt::format("memref<{}xi32>", needs.counters)});
+      s.extra += ", shared_tiles = true";
+    }
+    args.push_back(fmt::format("memref<{0}x{1}x{2}x{3}x{4}, strided<[{5}, {3}, {6}, 1]>>", p.batch, p.heads, p.queries, p.valueDim, s.element, p.queries * p.heads * p.valueDim, p.heads * p.valueDim));
+    return parse("attention", args, needs.parts > 0 ? 3 : 1, configOf(s, args.size()));
   }
 
   plan::KernelOp parse(const std::string &family, const std::vector<std::string> &args, int outputs, const std::string &config) {
@@ -59,6 +95,10 @@ public:
   }
 
 private:
+  static std::string configOf(const AttentionShape &s, size_t args) {
+    return fmt::format("scale = {:e} : f64, causal = {}, has_mask = {}, alignments = array<i64: {}>{}", s.scale, s.causal, !s.mask.empty(), fmt::join(std::vector<int64_t>(args, s.alignment), ", "), s.extra);
+  }
+
   mlir::MLIRContext context;
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules;
 };

@@ -25,6 +25,10 @@ class HopperAttention : public testing::Test {
 protected:
   AttentionKernels kernels;
   AttentionProblem problem(const AttentionShape &shape) { return AttentionProblem(kernels.parse(shape)); }
+  AttentionProblem quantizedProblem(AttentionShape shape) {
+    shape.extra = "";
+    return AttentionProblem(kernels.parseQuantized(shape));
+  }
   CudaUnit emit(const AttentionShape &shape) { return *emitHopperAttention(kernels.parse(shape)); }
 };
 
@@ -37,6 +41,13 @@ template <typename T> T at(const CudaUnit &unit, size_t offset) {
   T value;
   std::memcpy(&value, unit.parameters[0].bytes.data() + offset, sizeof value);
   return value;
+}
+
+std::map<uint32_t, cuda::ParameterPatch> patchesOf(const CudaUnit &unit) {
+  std::map<uint32_t, cuda::ParameterPatch> patches;
+  for (const cuda::ParameterPatch &patch : unit.parameters[0].patches)
+    patches[patch.offset] = patch;
+  return patches;
 }
 
 } // namespace
@@ -169,9 +180,7 @@ TEST_F(HopperAttention, Parameters) {
   EXPECT_FLOAT_EQ(at<float>(unit, 436), 0.125f * 1.44269504f);
   EXPECT_EQ(at<int32_t>(unit, 456), 48);
   EXPECT_EQ(at<int64_t>(unit, 464), 0); // no log-sum-exp
-  std::map<uint32_t, cuda::ParameterPatch> patches;
-  for (const cuda::ParameterPatch &patch : unit.parameters[0].patches)
-    patches[patch.offset] = patch;
+  std::map<uint32_t, cuda::ParameterPatch> patches = patchesOf(unit);
   for (auto [offset, arg] : {std::pair{384u, 5u}, {440u, 3u}, {448u, 4u}})
     EXPECT_EQ(std::get<cuda::PointerPatch>(patches.at(offset).value).arg, arg);
   const auto &k = std::get<cuda::TensorMapPatch>(patches.at(128).value);
@@ -276,4 +285,122 @@ TEST_F(HopperAttention, MaskPack) {
   const int32_t sizes[] = {1, 512, 200, 192, 128};
   for (size_t i = 0; i < 5; ++i)
     EXPECT_EQ(at<int32_t>(unit, 56 + 4 * i), sizes[i]);
+}
+
+//===-- 8-bit numbers ---------------------------------------------------------------------------===//
+
+TEST_F(HopperAttention, TilesOfQuantisedOperands) {
+  struct Case {
+    int64_t dim, valueDim;
+    int consumers, blockN, qkPanel, vPanel;
+  };
+  const Case cases[] = {{32, 32, 3, 128, 16, 64},  {40, 40, 3, 128, 32, 64},   {64, 64, 3, 128, 32, 64},  {72, 72, 3, 128, 64, 64},   {80, 80, 3, 128, 64, 64},
+                        {88, 88, 2, 192, 64, 32},  {128, 128, 2, 192, 64, 32}, {64, 128, 2, 192, 32, 32}, {136, 136, 2, 128, 64, 64}, {160, 160, 2, 128, 64, 64},
+                        {192, 192, 2, 96, 64, 16}, {200, 200, 2, 64, 64, 32},  {256, 8, 2, 64, 64, 32}};
+  for (const Case &c : cases) {
+    SCOPED_TRACE(fmt::format("{} {}", c.dim, c.valueDim));
+    AttentionShape shape{.heads = 24, .queries = 4608, .keys = 4608, .dim = c.dim, .valueDim = c.valueDim, .extra = ", quantized = true"};
+    // What the pass asks for, and what the emitter makes of it.
+    for (const AttentionTiles &tiles : {attentionTilesFor(problem(shape)), attentionTilesFor(quantizedProblem(shape))}) {
+      EXPECT_TRUE(tiles.quantized);
+      EXPECT_EQ(tiles.consumers, c.consumers);
+      EXPECT_EQ(tiles.blockN, c.blockN);
+      EXPECT_EQ(tiles.qkPanel, c.qkPanel);
+      EXPECT_EQ(tiles.vPanel, c.vPanel);
+      EXPECT_EQ(tiles.stages, 2);
+    }
+  }
+}
+
+TEST_F(HopperAttention, EverySizeOfQuantisedOperandsFitsSharedMemory) {
+  for (int64_t dim = 8; dim <= 248; dim += 8)
+    for (int64_t valueDim : {dim, int64_t(8), int64_t(248)})
+      for (int64_t keys : {1, 300, 5000}) {
+        AttentionProblem p = problem({.heads = 40, .queries = 4096, .keys = keys, .dim = dim, .valueDim = valueDim, .extra = ", quantized = true"});
+        ASSERT_TRUE(p.quantizes());
+        AttentionTiles tiles = attentionTilesFor(p);
+        EXPECT_LE(tiles.sharedBytes(p), uint32_t(kHopperSharedBytes)) << dim << " " << valueDim;
+        EXPECT_TRUE(tiles.blockN % 32 == 0 && 1024 / tiles.blockN > 0) << tiles.blockN; // words of a mask, and steps of e4m3 products
+      }
+}
+
+TEST_F(HopperAttention, NeedsOfQuantisedOperands) {
+  auto needs = [&](const AttentionShape &shape) { return hopperAttentionNeeds(kernels.parse(shape)); };
+  AttentionShape quantized = with(kFlux, [](auto &s) { s.extra = ", quantized = true"; });
+  AttentionNeeds flux = needs(quantized);
+  EXPECT_EQ(flux.quantizedKeys, 192);
+  EXPECT_EQ(flux.parts, 2 * 132 * 2 * 128 * (64 + 8));
+  EXPECT_EQ(flux.counters, 72 * 2);
+  AttentionNeeds boolean = needs(with(quantized, [](auto &s) { s.mask = "memref<1x1x4608x4608xi1>"; }));
+  EXPECT_TRUE(boolean.quantizedKeys == 192 && boolean.maskRows == 128 && boolean.maskKeys == 192 && boolean.parts == 0);
+  EXPECT_EQ(needs(with(quantized, [](auto &s) { s.mask = "memref<1x1x1x4608xbf16>"; })).biasKeys, 192);
+  EXPECT_EQ(needs(kFlux).quantizedKeys, 0);
+  AttentionNeeds once = hopperAttentionNeeds(kernels.parseQuantized(kFlux)); // nothing more when it has them
+  EXPECT_TRUE(once.quantizedKeys == 0 && once.parts == 0);
+
+  // It waits for its numbers, as it does for a packed mask.
+  EXPECT_FALSE(acceptsHopperAttention(kernels.parse(quantized)));
+  EXPECT_TRUE(acceptsHopperAttention(kernels.parseQuantized(kFlux)));
+}
+
+TEST_F(HopperAttention, SixteenBitsWhereNumbersDoNotServe) {
+  const AttentionShape cases[] = {
+      with(kFlux, [](auto &s) { s.extra = ", log_sum_exp = true", s.scratch = {"memref<1x24x4608xf32>"}; }),
+      {.queries = 64, .keys = 64},
+      {.queries = 64, .keys = 64, .mask = "memref<1x1x1x64xbf16>"},
+      {.queries = 4096, .keys = 4096, .valueDim = 256},
+  };
+  for (AttentionShape shape : cases) {
+    shape.extra += ", quantized = true";
+    SCOPED_TRACE(shape.extra + shape.mask);
+    plan::KernelOp kernel = kernels.parse(shape);
+    EXPECT_EQ(hopperAttentionNeeds(kernel).quantizedKeys, 0);
+    ASSERT_TRUE(acceptsHopperAttention(kernel));
+    CudaUnit unit = *emitHopperAttention(kernel);
+    EXPECT_EQ(unit.text.find("QUANTIZED"), std::string::npos);
+    EXPECT_EQ(std::get<cuda::TensorMapPatch>(unit.parameters[0].patches[0].value).dtype, DType::bf16);
+  }
+}
+
+TEST_F(HopperAttention, ParametersOfQuantisedOperands) {
+  CudaUnit unit = *emitHopperAttention(kernels.parseQuantized(kFlux));
+  EXPECT_NE(unit.text.find("QUANTIZED = true"), std::string::npos) << unit.text;
+  EXPECT_NE(unit.text.find("using Element = BF16"), std::string::npos) << unit.text;
+  EXPECT_EQ(at<int32_t>(unit, 456), 72);
+  std::map<uint32_t, cuda::ParameterPatch> patches = patchesOf(unit);
+  for (auto [offset, arg] : {std::pair{472u, 3u}, {480u, 4u}, {488u, 5u}, {440u, 6u}, {448u, 7u}, {384u, 8u}}) // scales, parts, counters, result
+    EXPECT_EQ(std::get<cuda::PointerPatch>(patches.at(offset).value).arg, arg) << offset;
+  auto map = [&](uint32_t offset) { return std::get<cuda::TensorMapPatch>(patches.at(offset).value); };
+  EXPECT_EQ(map(0).box, (std::vector<uint32_t>{128, 64, 1, 1}));
+  EXPECT_EQ(map(128).box, (std::vector<uint32_t>{128, 192, 1, 1}));
+  EXPECT_EQ(map(256).box, (std::vector<uint32_t>{64, 128, 1, 1})); // 192 keys are three such panels
+  EXPECT_EQ(map(256).sizes, (std::vector<uint64_t>{4608, 128, 24, 1}));
+
+  CudaUnit bits = *emitHopperAttention(kernels.parseQuantized(with(kFlux, [](auto &s) { s.mask = "memref<1x1x4608x4608xi1>"; })));
+  std::map<uint32_t, cuda::ParameterPatch> masked = patchesOf(bits);
+  for (auto [offset, arg] : {std::pair{472u, 5u}, {480u, 6u}, {488u, 7u}, {384u, 8u}})
+    EXPECT_EQ(std::get<cuda::PointerPatch>(masked.at(offset).value).arg, arg) << offset;
+  EXPECT_EQ(masked.count(440) + masked.count(448), 0u);
+  EXPECT_EQ(std::get<cuda::PointerPatch>(bits.parameters[1].patches[0].value).arg, 3u);
+  EXPECT_EQ(std::get<cuda::PointerPatch>(bits.parameters[2].patches[0].value).arg, 4u);
+}
+
+/// What cuTensorMapEncodeTiled takes: bytes, strides of 16, and boxes as wide as their swizzle.
+TEST_F(HopperAttention, MapsOfQuantisedOperands) {
+  for (int64_t dim = 8; dim <= 248; dim += 8) {
+    CudaUnit unit = *emitHopperAttention(kernels.parseQuantized({.batch = 2, .heads = 6, .queries = 200, .keys = 300, .dim = dim, .keyHeads = 2}));
+    std::map<uint32_t, cuda::ParameterPatch> patches = patchesOf(unit);
+    for (uint32_t offset : {0u, 128u, 256u}) {
+      auto map = std::get<cuda::TensorMapPatch>(patches.at(offset).value);
+      SCOPED_TRACE(fmt::format("{} of {}", offset / 128, dim));
+      EXPECT_EQ(map.dtype, DType::u8);
+      for (uint64_t stride : map.strides)
+        EXPECT_EQ(stride % 16, 0u);
+      EXPECT_TRUE(map.box[1] <= 256);
+      EXPECT_EQ(map.box[0], map.swizzle == cuda::TensorMapSwizzle::Bytes128 ? 128u : map.swizzle == cuda::TensorMapSwizzle::Bytes64 ? 64u : 32u);
+    }
+    auto k = std::get<cuda::TensorMapPatch>(patches.at(128).value);
+    EXPECT_EQ(k.sizes, (std::vector<uint64_t>{uint64_t(dim), 300, 2, 2}));
+    EXPECT_EQ(k.strides[0], llvm::alignTo(uint64_t(dim), 16)); // what is behind a row's end is filled with zeros
+  }
 }
