@@ -97,7 +97,7 @@ private:
       remarkDeviation(launch, kernel.getFamily(), Deviation::SlowerKernel, verdict);
     AttentionNeeds needs = target.needsOf(kernel);
     bool packs = needs.maskRows > 0, judges = needs.biasKeys > 0, shares = needs.parts > 0 && !isPrepared(launch); // zeroed memory belongs to a step
-    bool quantizes = needs.quantizedKeys > 0 && !isPrepared(launch); // as the arena does
+    bool quantizes = needs.quantizedKeys > 0;
     if (!packs && !judges && !shares && !quantizes)
       return;
     Location loc = launch.getLoc();
@@ -179,14 +179,15 @@ private:
     int64_t batch = key[0], heads = key[1], keys = key[2], pitch = llvm::alignTo(llvm::alignTo(keys, blockKeys), kQuantizedTile);
     int64_t chunkKeys = std::max<int64_t>(kLeastChunk, llvm::divideCeil(keys, std::clamp<int64_t>(llvm::divideCeil(kSurveyBlocks, batch * heads), 1, kMostChunks)));
     int64_t chunks = llvm::divideCeil(keys, chunkKeys);
-    auto scratch = [&](ArrayRef<int64_t> shape, Type element) { return createBuffer(loc, shape, element, plan::Space::Arena); };
+    plan::Space space = isPrepared(launch) ? plan::Space::Prepared : plan::Space::Arena;
+    auto scratch = [&](ArrayRef<int64_t> shape, Type element) { return createBuffer(loc, shape, element, space); };
     DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("block_keys", b.getI64IntegerAttr(blockKeys)), b.getNamedAttr("chunk_keys", b.getI64IntegerAttr(chunkKeys))});
 
     Value sums = scratch({batch, heads, chunks, key[3]}, b.getF32Type()), tops = scratch({batch, heads, chunks, value[3]}, b.getF32Type());
     createLaunch(launch, {.family = "attention_survey", .config = config, .outputs = 2}, {k, v, sums, tops});
     Quantized result;
     Type e4m3 = Float8E4M3FNType::get(b.getContext());
-    result.operands = {rowsOfBytes(loc, query), rowsOfBytes(loc, key), scratch({batch, heads, value[3], pitch}, e4m3)};
+    result.operands = {rowsOfBytes(loc, query, space), rowsOfBytes(loc, key, space), scratch({batch, heads, value[3], pitch}, e4m3)};
     result.scales = {scratch(query.drop_back(), b.getF32Type()), scratch({batch, heads, static_cast<int64_t>(llvm::divideCeil(keys, blockKeys)), 4}, b.getF32Type()), scratch({batch, heads, value[3]}, b.getF32Type())};
     SmallVector<Value> args{q, k, v, sums, tops};
     args.append(result.operands.begin(), result.operands.end());
@@ -196,10 +197,10 @@ private:
   }
 
   /// int8 in this shape, rows on 16 bytes as tensor copies want them.
-  Value rowsOfBytes(Location loc, ArrayRef<int64_t> shape) {
+  Value rowsOfBytes(Location loc, ArrayRef<int64_t> shape, plan::Space space) {
     SmallVector<int64_t> padded(shape);
     padded.back() = llvm::alignTo(shape.back(), kAlignment);
-    Value buffer = createBuffer(loc, padded, b.getI8Type(), plan::Space::Arena);
+    Value buffer = createBuffer(loc, padded, b.getI8Type(), space);
     if (padded.back() == shape.back())
       return buffer;
     return createView(loc, plan::makeMemRef(shape, b.getI8Type(), plan::layoutOf(typeOf(buffer))), buffer);

@@ -36,18 +36,22 @@ constexpr SizeTiles kTiles[] = {
     {160, 64, 32, {2, 128}, {2, 128}, {2, 112}, {2, 112}}, {192, 64, 64, {2, 96}, {2, 96}, {2, 96}, {2, 96}},     {256, 64, 64, {2, 80}, {2, 64}, {2, 64}, {2, 64}},
 };
 
-/// The same of 8-bit operands, whatever the mask: the widest that leave registers for products that run beside softmax.
+/// The same of 8-bit operands, whose keys come in panels of 32; with a mask of any kind, the widest that spill nothing.
 struct QuantizedTiles {
   int headDim; ///< up to this
-  Block block;
+  Block plain, masked;
 };
-constexpr QuantizedTiles kQuantizedTiles[] = {{80, {3, 128}}, {128, {2, 192}}, {160, {2, 128}}, {192, {2, 96}}, {256, {2, 64}}};
+constexpr QuantizedTiles kQuantizedTiles[] = {
+    {80, {3, 128}, {2, 160}}, {128, {2, 192}, {2, 128}}, {160, {2, 128}, {2, 128}}, {192, {2, 96}, {2, 96}}, {256, {2, 64}, {2, 64}},
+};
 /// Columns of V beside which a column of ones has room in one product.
 constexpr int64_t kWidestQuantizedValue = 248;
 
 const SizeTiles &sizeTiles(const AttentionProblem &p) {
   return *llvm::find_if(kTiles, [size = std::max(p.headDim, p.valueDim)](const SizeTiles &t) { return size <= t.headDim; });
 }
+
+bool isUnmasked(const AttentionProblem &p) { return p.mask == AttentionMask::None && p.options.seesAll() && p.options.softCap == 0; }
 
 Block widestBlock(const AttentionProblem &p, const SizeTiles &t) {
   switch (p.mask) {
@@ -58,7 +62,7 @@ Block widestBlock(const AttentionProblem &p, const SizeTiles &t) {
   case AttentionMask::Rows:
     return t.rows;
   case AttentionMask::None:
-    return p.options.seesAll() && p.options.softCap == 0 ? t.plain : t.bits;
+    return isUnmasked(p) ? t.plain : t.bits;
   }
 }
 
@@ -174,7 +178,8 @@ uint32_t AttentionTiles::sharedBytes(const AttentionProblem &p) const {
 
 /// Panels are as wide as the rows of Q and K, and as the keys of a block allow.
 static AttentionTiles quantizedTilesFor(const AttentionProblem &p) {
-  Block block = llvm::find_if(kQuantizedTiles, [size = std::max(p.headDim, p.valueDim)](const QuantizedTiles &t) { return size <= t.headDim; })->block;
+  const QuantizedTiles &size = *llvm::find_if(kQuantizedTiles, [size = std::max(p.headDim, p.valueDim)](const QuantizedTiles &t) { return size <= t.headDim; });
+  Block block = isUnmasked(p) ? size.plain : size.masked;
   auto panel = [](int64_t bytes) { return bytes % 128 == 0 ? 64 : bytes % 64 == 0 ? 32 : 16; };
   return {block.consumers, block.keys, p.headDim <= 32 ? 16 : p.headDim <= 64 ? 32 : 64, panel(block.keys), 2, true};
 }
