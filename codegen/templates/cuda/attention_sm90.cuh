@@ -24,12 +24,15 @@
 //   V_PANEL      16, 32, 64               the same for V
 //   ORDERED      bool                     ping-pong between warpgroups by named barriers
 //   SHARES       bool                     whether the launch may have shared tiles (attention_split.cuh)
+//   QUANTIZED    true, or not there       Q and K are int8, V is e4m3 (attention_quantized.cuh); BLOCK_N is a multiple of 32
 //
 //   Q, K, V are read in place through maps (column, token, head, batch) with any strides that are multiples of 16 bytes;
 //   boxes: Q {QK_PANEL, 64}, K {QK_PANEL, BLOCK_N}, V {V_PANEL, BLOCK_N}; the map's column count is HEAD_DIM or V_DIM.
 //
 //   shared memory  2·(64·CONSUMERS·QK + STAGES·BLOCK_N·(QK + V)) bytes, QK and V rounded up to whole panels, + 1.1 KB
+//                  quantised: 64·CONSUMERS·QK + 256·CONSUMERS·(V + 8) + STAGES·BLOCK_N·(QK + V + 8) bytes
 //   registers      BLOCK_N·3/4 + V_DIM/2 + about 35 a thread, of 232 with 2 consumers, 160 with 3, 112 with 4
+//                  quantised: BLOCK_N·5/8 + V_DIM/2 + about 40
 //   device memory  only where blocks share the last tiles (attention_split.cuh): 2·SMs·CONSUMERS·128·(V_DIM/2 + 4) floats,
 //                  18 MB at d 128, whatever the lengths
 //
@@ -50,6 +53,8 @@
 //     2×8×4096×160       2, 128                        225      764       296       1.32
 //     2×12×4360×256      2, 80, shared tiles           598      782       743       1.24
 //     2×16×256×72        1, 64                         7.1      85        9.9       1.40
+//     1×24×16896×128     2, 192, quantised             3323      1056      5054      1.52   (quantising included)
+//     1×12×32760×128     2, 192, quantised             5874      1123      10708     1.82
 //     1×24×4608×128 half of the keys, by bits          207      1260      840       4.06
 //     1×24×4608×128 boolean N×N, packing included      477      547       852       1.78
 //     1×24×4608×128 window of 576 keys both ways       131                845       6.44
