@@ -19,6 +19,7 @@ from ditc_gpu import attention_run, environment, supervise  # noqa: E402
 
 MODULE = "ditc_gpu.attention_run"
 FAST_PATH = ("HGMMA", "UTMALDG", "USETMAXREG")
+QUANTIZED_PATH = ("IGMMA", "QGMMA", "UTMALDG", "USETMAXREG")
 
 
 def run_cases(bundle, part):
@@ -29,13 +30,14 @@ def sass(bundle):
     """By kernel: what of the fast path is missing, and instructions that use local memory."""
     folder = os.path.join(bundle, "models")
     with open(os.path.join(folder, "kernels.json")) as file:
-        kernels = [kernel for kernel in json.load(file)["kernels"] if kernel["name"].startswith("attention")]
+        kernels = [kernel for kernel in json.load(file)["kernels"] if re.match("attention_[0-9a-f]+$", kernel["name"])]
 
     def look(kernel):
         text = subprocess.run(["cuobjdump", "-sass", os.path.join(folder, kernel["image"])], capture_output=True, text=True, check=True).stdout
-        missing = [name for name in FAST_PATH if name not in text and not (name == "USETMAXREG" and kernel["threads"] <= 256)]
+        path = QUANTIZED_PATH if "IGMMA" in text else FAST_PATH
+        missing = [name for name in path if name not in text and not (name == "USETMAXREG" and kernel["threads"] <= 256)]
         local = len(re.findall(r"\b(?:LDL|STL)\b", text))
-        return {"kernel": kernel["name"], "missing": missing, "local": local, "hgmma": len(re.findall(r"\bHGMMA\b", text))}
+        return {"kernel": kernel["name"], "missing": missing, "local": local, "products": len(re.findall(r"\b[HIQ]GMMA\b", text))}
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         return list(pool.map(look, kernels))
