@@ -181,10 +181,10 @@ private:
     int64_t chunks = llvm::divideCeil(keys, chunkKeys);
     plan::Space space = isPrepared(launch) ? plan::Space::Prepared : plan::Space::Arena;
     auto scratch = [&](ArrayRef<int64_t> shape, Type element) { return createBuffer(loc, shape, element, space); };
-    DictionaryAttr config = b.getDictionaryAttr({b.getNamedAttr("block_keys", b.getI64IntegerAttr(blockKeys)), b.getNamedAttr("chunk_keys", b.getI64IntegerAttr(chunkKeys))});
+    NamedAttribute chunk = b.getNamedAttr("chunk_keys", b.getI64IntegerAttr(chunkKeys)), block = b.getNamedAttr("block_keys", b.getI64IntegerAttr(blockKeys));
 
     Value sums = scratch({batch, heads, chunks, key[3]}, b.getF32Type()), tops = scratch({batch, heads, chunks, value[3]}, b.getF32Type());
-    createLaunch(launch, {.family = "attention_survey", .config = config, .outputs = 2}, {k, v, sums, tops});
+    createLaunch(launch, {.family = "attention_survey", .config = b.getDictionaryAttr({chunk}), .outputs = 2}, {k, v, sums, tops});
     Quantized result;
     Type e4m3 = Float8E4M3FNType::get(b.getContext());
     result.operands = {rowsOfBytes(loc, query, space), rowsOfBytes(loc, key, space), scratch({batch, heads, value[3], pitch}, e4m3)};
@@ -192,7 +192,7 @@ private:
     SmallVector<Value> args{q, k, v, sums, tops};
     args.append(result.operands.begin(), result.operands.end());
     args.append(result.scales.begin(), result.scales.end());
-    createLaunch(launch, {.family = "attention_quantize", .config = config, .outputs = 6}, args);
+    createLaunch(launch, {.family = "attention_quantize", .config = b.getDictionaryAttr({block, chunk}), .outputs = 6}, args);
     return result;
   }
 

@@ -129,14 +129,14 @@ plan.kernel @by_query family "attention" args [memref<2x4x4096x72xbf16>, memref<
 // -----
 
 // 8-bit numbers: a survey of all keys, then the operands with their scales, then attention. Rows of 72 bytes lie on 16, values
-// are turned around, their keys filled up to blocks of 128. The mask is packed for the tiles of this kernel.
+// are turned around, their keys filled up to whole blocks, and those to tiles of 128. The mask is packed for the tiles of this kernel.
 // CHECK-LABEL: plan.program @quantized
 // CHECK-DAG: %[[Q:.*]] = plan.buffer input {index = 0 : i64}
 // CHECK-DAG: %[[K:.*]] = plan.buffer input {index = 1 : i64}
 // CHECK-DAG: %[[V:.*]] = plan.buffer input {index = 2 : i64}
 // CHECK-DAG: %[[M:.*]] = plan.buffer input {index = 3 : i64}
-// CHECK-DAG: %[[W:.*]] = plan.buffer arena : memref<2x1x1x12xi32>
-// CHECK-DAG: %[[J:.*]] = plan.buffer arena : memref<2x1x1x3xi8>
+// CHECK-DAG: %[[W:.*]] = plan.buffer arena : memref<2x1x1x10xi32>
+// CHECK-DAG: %[[J:.*]] = plan.buffer arena : memref<2x1x1x2xi8>
 // CHECK-DAG: %[[MEANS:.*]] = plan.buffer arena : memref<2x2x5x72xf32>
 // CHECK-DAG: %[[TOPS:.*]] = plan.buffer arena : memref<2x2x5x64xf32>
 // CHECK-DAG: %[[QB:.*]] = plan.buffer arena : memref<2x4x1000x80xi8>
@@ -145,7 +145,7 @@ plan.kernel @by_query family "attention" args [memref<2x4x4096x72xbf16>, memref<
 // CHECK-DAG: %[[K8:.*]] = plan.view %[[KB]] : memref<2x2x300x80xi8> -> memref<2x2x300x72xi8, strided<[48000, 24000, 80, 1]>>
 // CHECK-DAG: %[[V8:.*]] = plan.buffer arena : memref<2x2x64x384xf8E4M3FN>
 // CHECK-DAG: %[[QS:.*]] = plan.buffer arena : memref<2x4x1000xf32>
-// CHECK-DAG: %[[KS:.*]] = plan.buffer arena : memref<2x2x3x4xf32>
+// CHECK-DAG: %[[KS:.*]] = plan.buffer arena : memref<2x2x2x4xf32>
 // CHECK-DAG: %[[VS:.*]] = plan.buffer arena : memref<2x2x64xf32>
 // CHECK: plan.step
 // CHECK-NEXT: plan.launch @[[PACK:mask_pack_[0-9a-f]+]](%[[M]], %[[W]], %[[J]])
@@ -153,9 +153,9 @@ plan.kernel @by_query family "attention" args [memref<2x4x4096x72xbf16>, memref<
 // CHECK-NEXT: plan.launch @[[QUANTIZE:attention_quantize_[0-9a-f]+]](%[[Q]], %[[K]], %[[V]], %[[MEANS]], %[[TOPS]], %[[Q8]], %[[K8]], %[[V8]], %[[QS]], %[[KS]], %[[VS]])
 // CHECK-NEXT: plan.launch @[[A:attention_[0-9a-f]+]](%[[Q8]], %[[K8]], %[[V8]], %[[W]], %[[J]], %[[QS]], %[[KS]], %[[VS]], %{{.*}})
 // CHECK-NEXT: }
-// CHECK-DAG: plan.kernel @[[PACK]] family "mask_pack" {{.*}} config {keys = 300 : i64, tile_keys = 128 : i64, tile_rows = 192 : i64}
-// CHECK-DAG: plan.kernel @[[SURVEY]] family "attention_survey" {{.*}} outputs 2 config {block_keys = 128 : i64, chunk_keys = 64 : i64}
-// CHECK-DAG: plan.kernel @[[QUANTIZE]] family "attention_quantize" {{.*}} outputs 6 config {block_keys = 128 : i64, chunk_keys = 64 : i64}
+// CHECK-DAG: plan.kernel @[[PACK]] family "mask_pack" {{.*}} config {keys = 300 : i64, tile_keys = 160 : i64, tile_rows = 128 : i64}
+// CHECK-DAG: plan.kernel @[[SURVEY]] family "attention_survey" {{.*}} outputs 2 config {chunk_keys = 64 : i64}
+// CHECK-DAG: plan.kernel @[[QUANTIZE]] family "attention_quantize" {{.*}} outputs 6 config {block_keys = 160 : i64, chunk_keys = 64 : i64}
 // CHECK-DAG: plan.kernel @[[A]] family "attention" {{.*}} outputs 1 config {alignments = array<i64: 16, 16, 16, 16, 16, 16, 16, 16, 16>, {{.*}}packed_mask = true, quantized = true
 plan.program @quantized inputs ["q", "k", "v", "m"] outputs ["y"] {
   %q = plan.buffer input {index = 0 : i64} : memref<2x4x1000x72xbf16>
@@ -175,7 +175,7 @@ plan.kernel @numbers family "attention" args [memref<2x4x1000x72xbf16>, memref<2
 
 // With an additive mask that is judged, and with shared tiles: scales between them. Chunks of keys are as long as 32 of a head allow.
 // CHECK-LABEL: plan.program @quantized_large
-// CHECK: %[[J:.*]] = plan.buffer arena : memref<1x1x1x24xi8>
+// CHECK: %[[J:.*]] = plan.buffer arena : memref<1x1x1x36xi8>
 // CHECK: plan.buffer arena : memref<1x24x22x128xf32>
 // CHECK: plan.step
 // CHECK-NEXT: plan.launch @mask_judge_{{[0-9a-f]+}}(%[[M:.*]], %[[J]])
@@ -183,10 +183,10 @@ plan.kernel @numbers family "attention" args [memref<2x4x1000x72xbf16>, memref<2
 // CHECK-NEXT: plan.launch @[[QUANTIZE:attention_quantize_[0-9a-f]+]]({{.*}}, %[[QS:[^ ,]+]], %[[KS:[^ ,]+]], %[[VS:[^ ,]+]])
 // CHECK-NEXT: plan.launch @attention_{{[0-9a-f]+}}({{[^,]*}}, {{[^,]*}}, {{[^,]*}}, %[[M]], %[[J]], %[[QS]], %[[KS]], %[[VS]], %{{[^,]*}})
 // CHECK-NEXT: plan.launch @[[SURVEY]](
-// CHECK-NEXT: plan.launch @[[QUANTIZE]]({{.*}}, %[[QS2:[^ ,]+]], %[[KS2:[^ ,]+]], %[[VS2:[^ ,]+]])
+// CHECK-NEXT: plan.launch @attention_quantize_{{[0-9a-f]+}}({{.*}}, %[[QS2:[^ ,]+]], %[[KS2:[^ ,]+]], %[[VS2:[^ ,]+]])
 // CHECK-NEXT: plan.launch @[[SHARED:attention_[0-9a-f]+]]({{[^,]*}}, {{[^,]*}}, {{[^,]*}}, %[[QS2]], %[[KS2]], %[[VS2]], %[[P:[^ ,]+]], %[[C:[^ ,]+]], %{{[^,]*}}) : {{.*}}memref<4866048xf32>, memref<144xi32>
 // CHECK-NEXT: }
-// CHECK: plan.kernel @[[SURVEY]] {{.*}} config {block_keys = 192 : i64, chunk_keys = 210 : i64}
+// CHECK: plan.kernel @[[SURVEY]] {{.*}} config {chunk_keys = 210 : i64}
 // CHECK: plan.kernel @[[SHARED]] {{.*}} outputs 3 config {{.*}}quantized = true, {{.*}}shared_tiles = true
 plan.program @quantized_large inputs ["q", "m"] outputs ["y", "z"] {
   %q = plan.buffer input {index = 0 : i64} : memref<1x24x4608x128xbf16>

@@ -50,6 +50,8 @@ Params paramsOf(plan::KernelOp kernel, MemRefType k, MemRefType v, MemRefType su
 }
 
 CudaUnit unitOf(plan::KernelOp kernel, MemRefType k, MemRefType v, StringRef function, const Params &params, int64_t blocks, ArrayRef<size_t> pointers) {
+  auto block = kernel.getConfig().getAs<IntegerAttr>("block_keys"); // of the launch that quantises
+  std::string blockText = block ? fmt::format(", BLOCK_N = {}", block.getInt()) : std::string();
   CudaUnit unit;
   unit.text = fmt::format(R"(#include "attention_quantize.cuh"
 using namespace ditc;
@@ -58,7 +60,7 @@ using namespace ditc;
 // {1}x{2}x{3} keys of {4} columns, values of {5}
 struct Config {{
   using Element = {6};
-  static constexpr int HEAD_DIM = {4}, V_DIM = {5}, BLOCK_N = {10};
+  static constexpr int HEAD_DIM = {4}, V_DIM = {5}{10};
 }};
 
 extern "C" __global__ void __launch_bounds__({7})
@@ -67,7 +69,7 @@ extern "C" __global__ void __launch_bounds__({7})
 }}
 )",
                           writeNodeName(nameOf(kernel.getLoc())), k.getDimSize(0), k.getDimSize(1), k.getDimSize(2), k.getDimSize(3), v.getDimSize(3),
-                          cudaTypeName(k.getElementType()).substr(6), kThreads, kernel.getSymName().str(), function.str(), kernel.getConfig().getAs<IntegerAttr>("block_keys").getInt());
+                          cudaTypeName(k.getElementType()).substr(6), kThreads, kernel.getSymName().str(), function.str(), blockText);
   unit.launch.grid = {static_cast<uint32_t>(blocks), 1, 1};
   unit.launch.threads = kThreads;
   unit.launch.overlapsPrevious = true;
