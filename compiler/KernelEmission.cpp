@@ -68,6 +68,7 @@ void emitCudaKernels(CompileState &state, const TuningChoice &tuning, const std:
                          {"registers", kernel.registers},
                          {"shared_bytes", kernel.sharedBytes + image.launch.sharedBytes},
                          {"spill_bytes", kernel.spillBytes},
+                         {"serializes_products", kernel.serializesProducts},
                          {"threads", image.launch.threads},
                          {"grid", image.launch.grid},
                          {"source", fmt::format("{}/{}.cu", arch.name, kernel.name)}});
@@ -75,6 +76,8 @@ void emitCudaKernels(CompileState &state, const TuningChoice &tuning, const std:
       resources.back()["tiles"] = describeTiles(*kernel.tiles);
     if (kernel.spillBytes > 0)
       state.result.warnings.push_back(fmt::format("kernel {} of {} spills {} bytes of registers", kernel.name, target, kernel.spillBytes));
+    if (kernel.serializesProducts)
+      state.result.warnings.push_back(fmt::format("kernel {} of {} multiplies one product after another, as the assembler found no way to let them overlap", kernel.name, target));
   }
   core.add(file, writeKernelFile(object->file));
   report.addResources(target, std::move(resources));

@@ -39,6 +39,7 @@ struct CudaKernel {
   std::vector<uint8_t> image; ///< a cubin, or PTX
   LaunchBounds bounds = {};   ///< of the source, as in CudaUnit
   int registers = 0, sharedBytes = 0, spillBytes = 0; ///< static shared memory; 0 for PTX, which the driver compiles
+  bool serializesProducts = false;                    ///< CudaBinary::serializesProducts
   std::optional<ChosenTiles> tiles = {}; ///< of a gemm
 };
 

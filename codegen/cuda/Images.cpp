@@ -29,7 +29,7 @@ void setResidentBlocks(CudaKernel &kernel, int blocks) {
 
 /// An image with its resources, as the cache keeps it.
 std::vector<uint8_t> packImage(const CudaKernel &kernel) {
-  int numbers[4] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes, kernel.bounds.blocks};
+  int numbers[5] = {kernel.registers, kernel.sharedBytes, kernel.spillBytes, kernel.bounds.blocks, kernel.serializesProducts};
   std::vector<uint8_t> bytes(sizeof numbers);
   std::memcpy(bytes.data(), numbers, sizeof numbers);
   bytes.insert(bytes.end(), kernel.image.begin(), kernel.image.end());
@@ -37,13 +37,13 @@ std::vector<uint8_t> packImage(const CudaKernel &kernel) {
 }
 
 bool unpackImage(const std::vector<uint8_t> &bytes, CudaKernel &kernel) {
-  int numbers[4];
+  int numbers[5];
   if (bytes.size() <= sizeof numbers)
     return false;
   std::memcpy(numbers, bytes.data(), sizeof numbers);
   if (numbers[3] < 1 || numbers[3] > kernel.bounds.blocks)
     return false;
-  kernel.registers = numbers[0], kernel.sharedBytes = numbers[1], kernel.spillBytes = numbers[2];
+  kernel.registers = numbers[0], kernel.sharedBytes = numbers[1], kernel.spillBytes = numbers[2], kernel.serializesProducts = numbers[4] != 0;
   if (numbers[3] != kernel.bounds.blocks)
     setResidentBlocks(kernel, numbers[3]);
   kernel.image.assign(bytes.begin() + sizeof numbers, bytes.end());
@@ -59,6 +59,7 @@ void compileSource(CudaKernel &kernel, const ImageJob &job, const CudaArch &arch
   kernel.registers = binary.reported("registers").value_or(0);
   kernel.sharedBytes = binary.reported("bytes smem").value_or(0);
   kernel.spillBytes = binary.reported("bytes spill stores").value_or(0);
+  kernel.serializesProducts = binary.serializesProducts();
 }
 
 /// How many registers a rowwise kernel wants is an estimate until it is compiled: one that spills gets more of them, from
@@ -105,7 +106,7 @@ int lowestDriverOf(const CudaArch &arch) {
 ImageJob makeImageJob(CudaKernel kernel, const std::string &banner, const std::string &unit, const CudaArch &arch) {
   ImageJob job{std::move(kernel), "", templatesIncludedBy(unit)};
   job.kernel.source = banner + unit;
-  std::string text = fmt::format("cuda image, resident blocks\n{}\n{}\n{}\n", arch.name, nvrtcVersion(), unit);
+  std::string text = fmt::format("cuda image, serialised products\n{}\n{}\n{}\n", arch.name, nvrtcVersion(), unit);
   for (const auto &[header, content] : job.headers)
     text += header + "\n" + content;
   job.key = hashHex(text);

@@ -27,6 +27,8 @@ struct CudaBinary {
 
   /// The number before `what` in that report: "registers", "bytes smem", "bytes spill stores".
   std::optional<int> reported(const std::string &what) const;
+  /// Whether the assembler makes products of tensor cores wait for each other, which costs a Hopper kernel a third of its speed.
+  bool serializesProducts() const { return log.find("wgmma.mma_async instructions are serialized") != std::string::npos; }
 };
 
 /// The library, loaded once per process. All functions may be called from several threads at a time.

@@ -26,6 +26,12 @@ extern "C" __global__ void __launch_bounds__(128, 16) many(const float *in, floa
 }
 )";
 
+TEST(CudaImages, SerialisedProductsAreKnownByTheLog) {
+  const std::string report = "ptxas info    : Used 168 registers, used 16 barriers\n";
+  EXPECT_FALSE((CudaBinary{{}, report}.serializesProducts()));
+  EXPECT_TRUE((CudaBinary{{}, "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the wgmma pipeline in the function 'a'\n" + report}.serializesProducts()));
+}
+
 TEST(CudaImages, ARowwiseKernelThatSpillsGetsMoreRegisters) {
   std::string whyNot;
   if (!Nvrtc::available(&whyNot))
