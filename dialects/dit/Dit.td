@@ -123,7 +123,7 @@ def Dit_AttentionOp : Dit_Op<"attention", [Pure]> {
     With `quantized` both products multiply 8-bit numbers; operands have 16 bits, heads up to 248 channels. k' = k - its mean over the tokens, which no softmax
     sees. Rows of q and k' are i8: q8 = round(q · 127 / m), s_q = m / 127 with m = max(max_c |q|, 1e-12), ties to even; v is e4m3 for each batch, head and channel:
     v8 = e4m3(v · 448 / m), s_v = m / 448 with m = max(max_n |v|, 1e-12). Scores are (q8 · k8) · s_k · s_q. A row's weights are e4m3 numbers near
-    E(t) = 2^⌊t⌋ (1 + t - ⌊t⌋), t = score · log2(e), a line between powers of two: P = the number with bits round(8 (t - ⌈max t⌉ + 13)), or 0 below that. The
+    E(t) = 2^⌊t⌋ (1 + t - ⌊t⌋), t = score · log2(e), a line between powers of two: P = the number with bits round(8 (t - ⌈max t⌉ + 15)), or 0 below that. The
     result is Σ P v8 · s_v / Σ P. A target may let near keys share s_k. Where a row of q or k' or a channel of v has a NaN or an infinity, what sees it is NaN.
   }];
   let arguments = (ins Dit_FloatTensor:$query, Dit_FloatTensor:$key, Dit_FloatTensor:$value, Optional<Dit_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal,

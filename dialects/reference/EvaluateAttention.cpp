@@ -87,7 +87,7 @@ template <typename T> double exponentiate(T *scores, int64_t keys) {
 /// Rows, or columns of `height` rows, have a scale each that is its largest magnitude by the largest 8-bit number.
 constexpr float kLargestI8 = 127, kLargestF8 = 448, kSmallest = 1e-12f;
 /// What the exponent of the largest weight, rounded up, is in e4m3.
-constexpr double kWeightExponent = 13;
+constexpr double kWeightExponent = 15;
 constexpr double kLog2E = 1.4426950408889634;
 
 float toF8(float value) { return float8ToFloat(floatToFloat8(value)); }

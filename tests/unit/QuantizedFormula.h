@@ -108,7 +108,7 @@ private:
 
   double score(double product) const { return softCap > 0 ? softCap * std::tanh(product * scale / softCap) : product * scale; }
 
-  /// 2^t between powers of two is a line, on which e4m3 has eight numbers; below 2^-12 of the power of two that is not below
+  /// 2^t between powers of two is a line, on which e4m3 has eight numbers; below 2^-14 of the power of two that is not below
   /// the largest the steps are fixed.
   static double weigh(std::vector<double> &scores) {
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -116,8 +116,8 @@ private:
       top = std::max(top, x);
     double exponent = std::ceil(top / std::log(2.0));
     for (double &x : scores) {
-      double t = x / std::log(2.0) - exponent, eighths = std::nearbyint(8 * (t + 13)), power = std::floor(eighths / 8);
-      x = std::isinf(x) || eighths <= 0 ? 0 : power < 1 ? eighths / 8 * std::exp2(-12.0) : std::exp2(power - 13) * (1 + eighths / 8 - power);
+      double t = x / std::log(2.0) - exponent, eighths = std::nearbyint(8 * (t + 15)), power = std::floor(eighths / 8);
+      x = std::isinf(x) || eighths <= 0 ? 0 : power < 1 ? eighths / 8 * std::exp2(-14.0) : std::exp2(power - 15) * (1 + eighths / 8 - power);
       sum += x;
     }
     return sum;

@@ -96,6 +96,15 @@ TEST(HostQuantizedAttention, WhatAllKeysShareCostsNothing) {
   EXPECT_LT(a.errorOf(false), 0.05);
 }
 
+/// A key whose weight is 8000 times those of 8000 others has half of the result.
+TEST(HostQuantizedAttention, ManySmallWeightsCount) {
+  Attention a({.heads = 1, .keyHeads = 1, .queries = 4, .keys = 8000, .dim = 32, .valueDim = 32, .scale = 0.05, .mask = "f32"});
+  a.mask.fillWith([](const Index &i) { return i[3] == 77 ? 9 : 0; });
+  a.run();
+  EXPECT_LT(a.errorOf(true), kTolerance);
+  EXPECT_LT(a.errorOf(false), 0.06);
+}
+
 TEST(HostQuantizedAttention, RowsWithoutKeysAreZero) {
   Attention a({.mask = "i1"});
   a.mask.fillWith([](const Index &i) { return i[2] % 3 != 0; });

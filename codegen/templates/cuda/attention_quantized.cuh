@@ -10,9 +10,10 @@
 //
 // E is 2^t with a line between powers of two, 0 to 6.1 % above it: after the division by the sum, which has the same
 // factor, a weight is off by 2 % in the mean square, less than by the rounding to e4m3, 2.6 %. And an e4m3 number counts up
-// along that line, eight to a power of two: the code of P is 8 (t - m + 13) rounded, one saturating FFMA and one that
+// along that line, eight to a power of two: the code of P is 8 (t - m + 15) rounded, one saturating FFMA and one that
 // rounds, where 2^t by the exponential unit alone would take as long as both products. m is an integer, so that it does
-// not matter which: weights down to 2^-12 of the largest are told apart, whatever the order of blocks.
+// not matter which: weights do not depend on the order of blocks. Those down to 2^-14 of 2^m keep their three bits, as a row
+// with one key far above many others needs; below, codes end within a power of two.
 //
 // Tensor cores keep some 14 bits of a sum of e4m3 products and cut off the rest, which adds up over thousands of keys. So O
 // leaves them every KEYS_SUMMED keys and is added up in fp32, in shared memory as registers are full.
@@ -105,7 +106,7 @@ __device__ constexpr float kPlaces[4] = {0.0f, 0.0f, -64.0f, 117.0f};
 /// m of a thread's two rows, and codes of P. Scores that are -inf are hidden.
 template <int COUNT>
 struct CodeSoftmax {
-  static constexpr float kSlack = 2.0f, kLift = 13.0f, kLow = -1e6f;  // log2: how far t may outgrow m; what m has for a code
+  static constexpr float kLift = 15.0f, kLow = -1e6f;  // log2: what m has for a code
 
   float top[2];    // m; -inf before the first key
   float raw[2];    // the score that it stands for, where scores may be lowest numbers
@@ -124,7 +125,7 @@ struct CodeSoftmax {
     bool grown = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      grown |= high[half] * unit[half] > top[half] + kSlack;
+      grown |= high[half] * unit[half] > top[half];
       bad[half] = high[half] != high[half] ? high[half] : __fmaf_rn(unit[half], 0.0f, bad[half]);
     }
     bool moved = __any_sync(0xffffffff, grown);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kSmallest = 1e-12f;                    ///< rows and channels of zeros have a scale too
 constexpr float kLargestI8 = 127, kLargestF8 = 448;
-constexpr float kWeightExponent = 13;                  ///< what that of the largest weight, rounded up, is in e4m3
+constexpr float kWeightExponent = 15;                  ///< what that of the largest weight, rounded up, is in e4m3
 constexpr float kLog2E = 1.4426950408889634f;
 
 uint32_t magnitudeBits(float x) { return __builtin_bit_cast(uint32_t, x) & 0x7fffffff; }
