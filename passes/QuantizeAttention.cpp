@@ -43,6 +43,8 @@ public:
     int64_t columns = shapeOf(attention.getQuery()).back(), valueColumns = shapeOf(attention.getValue()).back();
     if (columns > dit::kMaxQuantizedHead || valueColumns > dit::kMaxQuantizedHead || columns % 8 != 0 || valueColumns % 8 != 0)
       return QuantizeReason::LayoutUnsupported;
+    if (attention.getSoftCap() || (attention.getMask() && isa<FloatType>(elementOf(attention.getMask()))))
+      return QuantizeReason::ComputedScores;
     if (llvm::all_of(attention->getOperands(), [&](Value operand) { return invariant.contains(operand); }))
       return QuantizeReason::OncePerGeneration;
     NodeName name = nameOf(attention.getLoc());

@@ -14,6 +14,7 @@ enum class QuantizeReason {
   TypeUnsupported,   ///< its operands are no 16-bit floats
   NoWeight,          ///< its right side is made from inputs
   LayoutUnsupported, ///< sizes that the kernel's copies do not take, a weight of each batch, or wide heads of attention
+  ComputedScores,    ///< attention with an additive mask or a soft cap
   FewRows,           ///< waits for its weights
   OncePerGeneration, ///< the same in every step
   Excluded,          ///< the user said so

@@ -162,7 +162,7 @@ struct Scales {
     for (int64_t i = 0; i < keys && !query.empty(); ++i)
       scores[i] = scores[i] * key[firstKeyRow + i] * query[queryRow];
   }
-  template <typename T> T ofResult(T sum, int64_t channel) const { return query.empty() ? sum : sum * value[channel]; }
+  template <typename T> T ofResult(T sum, int64_t channel) const { return value.empty() ? sum : sum * value[channel]; } // rows of no columns have no scale
 };
 
 Scales quantize(std::vector<float> &q, std::vector<float> &k, std::vector<float> &v, int64_t keys, int64_t width, int64_t valueWidth) {

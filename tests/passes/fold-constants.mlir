@@ -54,3 +54,16 @@ func.func @double() -> tensor<1xf32> {
   }
   return %y : tensor<1xf32>
 }
+
+// -----
+
+// Attention of 8-bit numbers without columns in its scores: all keys count alike, and values have their scale.
+// CHECK-LABEL: @no_columns
+// CHECK: dit.constant dense<1.000000e+00> : tensor<1x1x2x8xbf16>
+func.func @no_columns() -> tensor<1x1x2x8xbf16> {
+  %q = dit.constant dense<> : tensor<1x1x2x0xbf16>
+  %k = dit.constant dense<> : tensor<1x1x3x0xbf16>
+  %v = dit.constant dense<1.0> : tensor<1x1x3x8xbf16>
+  %y = dit.attention %q, %k, %v scale 1.0 quantized : (tensor<1x1x2x0xbf16>, tensor<1x1x3x0xbf16>, tensor<1x1x3x8xbf16>) -> tensor<1x1x2x8xbf16>
+  return %y : tensor<1x1x2x8xbf16>
+}

@@ -10,6 +10,8 @@
 // CHECK: {{\[}}Missed{{\]}} QuantizeAttention {{.*}}Attention=blocks.1.excluded:sdpa, {{.*}}Reason=excluded
 // CHECK: {{\[}}Missed{{\]}} QuantizeAttention {{.*}}Attention=blocks.0.cross:sdpa, {{.*}}Reason=little_work
 // CHECK: {{\[}}Missed{{\]}} QuantizeAttention {{.*}}Attention=small:sdpa, {{.*}}Reason=little_work
+// CHECK: {{\[}}Missed{{\]}} QuantizeAttention {{.*}}Attention=added:sdpa, {{.*}}Reason=computed_scores
+// CHECK: {{\[}}Missed{{\]}} QuantizeAttention {{.*}}Attention=capped:sdpa, {{.*}}Reason=computed_scores
 // CHECK-LABEL: func.func @f
 // CHECK: dit.attention {{.*}} scale 1.000000e+00 quantized :
 // CHECK-NOT: quantized
@@ -19,9 +21,9 @@
 // ONLY: {{\[}}Passed{{\]}} QuantizeAttention {{.*}}Attention=blocks.0.cross:sdpa
 // ONLY-COUNT-6: scale 1.000000e+00 :
 // ONLY: scale 1.000000e+00 quantized :
-// ONLY: scale 1.000000e+00 :
+// ONLY-COUNT-2: scale 1.000000e+00 :
 func.func @f(%q: tensor<1x24x4608x128xbf16>, %f: tensor<1x24x4608x128xf32>, %w: tensor<1x8x4608x320xbf16>, %v: tensor<1x24x4608x320xbf16>,
-             %t: tensor<1x24x4608x128xbf16> {dit.invariant}, %c: tensor<1x24x512x128xbf16> {dit.invariant}, %s: tensor<1x2x128x64xbf16>) {
+             %t: tensor<1x24x4608x128xbf16> {dit.invariant}, %c: tensor<1x24x512x128xbf16> {dit.invariant}, %s: tensor<1x2x128x64xbf16>, %m: tensor<1x1x1x4608xbf16>) {
   %0 = dit.attention %q, %q, %q scale 1.0 : (tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>) -> tensor<1x24x4608x128xbf16> loc("sdpa"("blocks.0.attn"))
   %1 = dit.attention %f, %f, %f scale 1.0 : (tensor<1x24x4608x128xf32>, tensor<1x24x4608x128xf32>, tensor<1x24x4608x128xf32>) -> tensor<1x24x4608x128xf32> loc("sdpa"("wide"))
   %2 = dit.attention %w, %w, %w scale 1.0 : (tensor<1x8x4608x320xbf16>, tensor<1x8x4608x320xbf16>, tensor<1x8x4608x320xbf16>) -> tensor<1x8x4608x320xbf16> loc("sdpa"("head"))
@@ -30,5 +32,7 @@ func.func @f(%q: tensor<1x24x4608x128xbf16>, %f: tensor<1x24x4608x128xf32>, %w: 
   %5 = dit.attention %q, %q, %q scale 1.0 : (tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>) -> tensor<1x24x4608x128xbf16> loc("sdpa"("blocks.1.excluded"))
   %6 = dit.attention %q, %c, %c scale 1.0 : (tensor<1x24x4608x128xbf16>, tensor<1x24x512x128xbf16>, tensor<1x24x512x128xbf16>) -> tensor<1x24x4608x128xbf16> loc("sdpa"("blocks.0.cross"))
   %7 = dit.attention %s, %s, %s scale 1.0 : (tensor<1x2x128x64xbf16>, tensor<1x2x128x64xbf16>, tensor<1x2x128x64xbf16>) -> tensor<1x2x128x64xbf16> loc("sdpa"("small"))
+  %8 = dit.attention %q, %q, %q mask %m scale 1.0 : (tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>, tensor<1x1x1x4608xbf16>) -> tensor<1x24x4608x128xbf16> loc("sdpa"("added"))
+  %9 = dit.attention %q, %q, %q scale 1.0 soft_cap 30.0 : (tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>, tensor<1x24x4608x128xbf16>) -> tensor<1x24x4608x128xbf16> loc("sdpa"("capped"))
   return
 }

@@ -333,7 +333,9 @@ TEST_F(HopperAttention, NeedsOfQuantisedOperands) {
   EXPECT_EQ(flux.counters, 72 * 2);
   AttentionNeeds boolean = needs(with(quantized, [](auto &s) { s.mask = "memref<1x1x4608x4608xi1>"; }));
   EXPECT_TRUE(boolean.quantizedKeys == 128 && boolean.maskRows == 128 && boolean.maskKeys == 128 && boolean.parts == 0);
-  EXPECT_EQ(needs(with(quantized, [](auto &s) { s.mask = "memref<1x1x1x4608xbf16>"; })).biasKeys, 128);
+  AttentionNeeds added = needs(with(quantized, [](auto &s) { s.mask = "memref<1x1x1x4608xbf16>"; })); // computes with scores
+  EXPECT_TRUE(added.quantizedKeys == 0 && added.biasKeys > 0);
+  EXPECT_EQ(needs(with(quantized, [](auto &s) { s.extra += ", soft_cap = 50.0 : f64"; })).quantizedKeys, 0);
   EXPECT_EQ(needs(kFlux).quantizedKeys, 0);
   AttentionNeeds once = hopperAttentionNeeds(kernels.parseQuantized(kFlux)); // nothing more when it has them
   EXPECT_TRUE(once.quantizedKeys == 0 && once.parts == 0);

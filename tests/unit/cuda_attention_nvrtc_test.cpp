@@ -63,9 +63,6 @@ const UnitCase kQuantizedCases[] = {
     {"bits", wide(128, [](auto &s) { s.mask = "memref<1x1x4608x4608xi1>"; })},
     {"causal", wide(128, [](auto &s) { s.causal = true; })},
     {"window", wide(128, [](auto &s) { s.extra = ", window = array<i64: 512, 512>"; })},
-    {"soft_cap", wide(128, [](auto &s) { s.extra = ", soft_cap = 50.0 : f64"; })},
-    {"columns", wide(128, [](auto &s) { s.mask = "memref<1x1x1x4608xbf16>"; })},
-    {"rows", wide(128, [](auto &s) { s.mask = "memref<1x1x4608x4608xbf16>"; })},
 };
 
 class HopperAttentionUnit : public testing::TestWithParam<UnitCase> {};

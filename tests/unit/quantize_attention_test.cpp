@@ -133,7 +133,6 @@ TEST_F(QuantizeAttention, RowsAndChannelsHaveScalesOfTheirOwn) {
 TEST_F(QuantizeAttention, HeadsShareKeys) {
   keyHeads = 2;
   k.resize(keyHeads * kKeys * kDim), v.resize(keyHeads * kKeys * kValueDim);
-  softCap = 3;
   EXPECT_LT(relativeL2(attention(true), formula(true)), kTolerance);
 }
 

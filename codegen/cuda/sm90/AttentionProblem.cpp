@@ -36,7 +36,7 @@ constexpr SizeTiles kTiles[] = {
     {160, 64, 32, {2, 128}, {2, 128}, {2, 112}, {2, 112}}, {192, 64, 64, {2, 96}, {2, 96}, {2, 96}, {2, 96}},     {256, 64, 64, {2, 80}, {2, 64}, {2, 64}, {2, 64}},
 };
 
-/// The same of 8-bit operands, whose keys come in panels of 32; with a mask of any kind, the widest that spill nothing.
+/// The same of 8-bit operands, whose keys come in panels of 32; with a mask, the widest that spill nothing (12 to 20 bytes at 248).
 struct QuantizedTiles {
   int headDim; ///< up to this
   Block plain, masked;
@@ -158,7 +158,10 @@ Verdict AttentionProblem::verdict() const {
   return copies && maskFits() ? Verdict() : Verdict{Reason::LayoutUnsupported};
 }
 
-bool AttentionProblem::quantizes() const { return isQuantized || (options.quantized && !options.logSumExp && valueDim <= kWidestQuantizedValue); }
+bool AttentionProblem::quantizes() const {
+  bool onlyHides = options.softCap == 0 && (mask == AttentionMask::None || mask == AttentionMask::Bits);
+  return isQuantized || (options.quantized && onlyHides && !options.logSumExp && valueDim <= kWidestQuantizedValue);
+}
 
 bool AttentionProblem::typesFit() const {
   Type out = type(outIndex()).getElementType();

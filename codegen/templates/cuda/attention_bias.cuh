@@ -47,7 +47,7 @@ struct BiasReader<F16> {
 /// A bias added to the scaled scores, of any broadcast shape (stride 0 repeats). Element is float, BF16 or F16.
 template <class Element>
 struct AdditiveMask : NoMask {
-  static constexpr bool PER_BLOCK = true, LOWS = true, COMPUTES = true;
+  static constexpr bool PER_BLOCK = true, LOWS = true;
   const void *bias;
   long long biasBatch, biasHead, biasRow;  // strides in elements; columns are contiguous
   int rows, keys;
@@ -80,7 +80,7 @@ struct AdditiveMask : NoMask {
 /// the product runs, two in a word; PAIRS says that pairs of columns start on whole words.
 template <class Element, bool PAIRS>
 struct ColumnBias : NoMask {
-  static constexpr bool PER_BLOCK = true, LOWS = true, COMPUTES = true, EARLY = sizeof(Element) == 2;
+  static constexpr bool PER_BLOCK = true, LOWS = true, EARLY = sizeof(Element) == 2;
   const void *bias;
   long long biasBatch, biasHead;  // strides in elements; columns are contiguous
   int keys;

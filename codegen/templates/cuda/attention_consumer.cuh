@@ -19,6 +19,7 @@ template <class L, class Mask>
 struct Consumer {
   static constexpr int SCORES = L::BLOCK_N / 2;  // fp32 registers of the score tile
   static constexpr int PACKED = SCORES * L::ELEMENT_BYTES / 4;
+  static_assert(!L::QUANTIZED || (!Mask::LOWS && !Mask::SHORTENS), "masks of quantised scores hide, and whole keys exist");
   using ScoreProduct = Wgmma<L::BLOCK_N, Either<L::QUANTIZED, S8, typename L::Element>>;
   using ValueProduct = Wgmma<L::V_WIDTH, Either<L::QUANTIZED, E4M3, typename L::Element>>;
   using Softmax = Either<L::QUANTIZED, CodeSoftmax<SCORES>, OnlineSoftmax<SCORES>>;
@@ -153,8 +154,7 @@ struct Consumer {
         mask.apply(scores, fragment, tile, place());
   }
 
-  /// The scores of the product that has been waited for, after which K's stage is free. Quantised ones are integers, unless
-  /// the mask wants them in their unit.
+  /// The scores of the product that has been waited for, after which K's stage is free. Quantised ones are integers.
   __device__ void takeScores() {
     if constexpr (L::QUANTIZED) {
       pinRegisters(sums);
@@ -163,10 +163,6 @@ struct Consumer {
       __syncwarp();
       unit[0] = qScale[0] * kScale;
       unit[1] = qScale[1] * kScale;
-      if constexpr (Mask::COMPUTES) {
-        scaleRows(scores, unit);
-        unit[0] = unit[1] = 1.0f;
-      }
     } else {
       pinRegisters(scores);
     }
@@ -175,10 +171,10 @@ struct Consumer {
   /// Scores become P. `all`: no mask has changed them.
   __device__ bool exponentiate(bool all) {
     if constexpr (L::QUANTIZED) {
-      if (Mask::COMPUTES || !all)
+      if (!all)
         largestOfRows(scores, high);
       const float unitLog2[2] = {unit[0] * p.scaleLog2, unit[1] * p.scaleLog2};
-      return softmax.template update<Mask::LOWS>(scores, high, unitLog2);
+      return softmax.update(scores, high, unitLog2);
     } else {
       return softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
     }

@@ -14,10 +14,8 @@
 //   SKIPS       `kind` can be Skip, so the producer evaluates it too; otherwise only the consumers do
 //   SHORTENS    keyLimit can be below the tensor's key count, so V rows past it must be cleared (0 · NaN is NaN)
 //   LOWS        hidden scores may be finite, near the lowest number
-//   COMPUTES    `apply` makes new scores of scores, so that their unit matters; otherwise it hides some
 //
-// Scores are raw QKᵀ values here; the kernel multiplies by scale · log2(e) later. Where Q is quantised and no mask COMPUTES
-// they are not yet multiplied by its rows' scales. A hidden score is -inf.
+// Scores are raw QKᵀ values here; the kernel multiplies by scale · log2(e) later. A hidden score is -inf.
 #pragma once
 
 #include "attention_blocks.cuh"
@@ -41,7 +39,6 @@ struct ScorePlace {
 /// Every key counts.
 struct NoMask {
   static constexpr bool EVEN = true, GROWS = false, PER_BLOCK = false, SKIPS = false, SHORTENS = false, LOWS = false;
-  static constexpr bool COMPUTES = false;
   struct Fragment {};
 
   __device__ int keyLimit(const WorkTile &, int keys) const { return keys; }
@@ -131,7 +128,7 @@ struct Window : NoMask {
 
 /// Scaled scores x become cap · tanh(x / cap); combine it before masks that hide keys.
 struct SoftCap : NoMask {
-  static constexpr bool PER_BLOCK = true, COMPUTES = true;
+  static constexpr bool PER_BLOCK = true;
   float inverse;  // 2 · log2(e) · scale / cap
   float factor;   // cap / scale
 
@@ -209,7 +206,6 @@ struct Both {
   static constexpr bool SKIPS = First::SKIPS || Second::SKIPS;
   static constexpr bool SHORTENS = First::SHORTENS || Second::SHORTENS;
   static constexpr bool LOWS = First::LOWS || Second::LOWS;
-  static constexpr bool COMPUTES = First::COMPUTES || Second::COMPUTES;
   First first;
   Second second;
   struct Fragment {

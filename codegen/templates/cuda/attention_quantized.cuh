@@ -8,6 +8,8 @@
 //   P = e4m3 of E(t), t = S · scale · log2(e),  E(t) = 2^⌊t⌋ (1 + t - ⌊t⌋)
 //   O = s_v · (P V8) / (P 1)     s_v of a column joins at the end; a column of ones beside V sums the numbers that P has
 //
+// Masks hide scores, or do not; those that compute with them (additive ones, soft caps) are for 16-bit numbers.
+//
 // E is 2^t with a line between powers of two, 0 to 6.1 % above it: after the division by the sum, which has the same
 // factor, a weight is off by 2 % in the mean square, less than by the rounding to e4m3, 2.6 %. And an e4m3 number counts up
 // along that line, eight to a power of two: the code of P is 8 (t - m + 15) rounded, one saturating FFMA and one that
@@ -82,20 +84,14 @@ __device__ inline void asFloats(const int (&sums)[COUNT], float (&scores)[COUNT]
   high[1] = __int2float_rn(__vimax3_s32(top[0][1], top[1][1], top[2][1]));
 }
 
-/// The larger one; NaN if either is.
-__device__ inline float larger(float a, float b) {
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-
+/// The same where some scores are hidden, -inf.
 template <int COUNT>
 __device__ inline void largestOfRows(const float (&scores)[COUNT], float (&high)[2]) {
   high[0] = scores[0];
   high[1] = scores[2];
 #pragma unroll
   for (int i = 1; i < COUNT; ++i)
-    high[i / 2 % 2] = larger(high[i / 2 % 2], scores[i]);
+    high[i / 2 % 2] = fmaxf(high[i / 2 % 2], scores[i]);
 }
 
 /// 1.5 · 2^23, whose last bit is 1: a number that is added to it is rounded to an integer, the low bits of the sum. Four sums
@@ -106,43 +102,30 @@ __device__ constexpr float kPlaces[4] = {0.0f, 0.0f, -64.0f, 117.0f};
 /// m of a thread's two rows, and codes of P. Scores that are -inf are hidden.
 template <int COUNT>
 struct CodeSoftmax {
-  static constexpr float kLift = 15.0f, kLow = -1e6f;  // log2: what m has for a code
+  static constexpr float kLift = 15.0f;  // what m has for a code, in log2 units
 
   float top[2];    // m; -inf before the first key
-  float raw[2];    // the score that it stands for, where scores may be lowest numbers
   float alpha[2];  // factor for what was accumulated before the last `update`
   float bad[2];    // 0, or NaN when some unit was no number
 
   __device__ void reset() {
-    top[0] = top[1] = raw[0] = raw[1] = negativeInfinity();
+    top[0] = top[1] = negativeInfinity();
     bad[0] = bad[1] = 0.0f;
   }
 
   /// Turns scores into codes, as the low bytes of floats. `high`: the largest of this thread's rows; t is unit · score. Says
   /// whether the accumulator has to be multiplied by alpha (the same for the whole warp).
-  template <bool LOWS>
   __device__ bool update(float (&scores)[COUNT], const float (&high)[2], const float (&unit)[2]) {
     bool grown = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       grown |= high[half] * unit[half] > top[half];
-      bad[half] = high[half] != high[half] ? high[half] : __fmaf_rn(unit[half], 0.0f, bad[half]);
+      bad[half] = __fmaf_rn(unit[half], 0.0f, bad[half]);
     }
     bool moved = __any_sync(0xffffffff, grown);
     if (moved)
       move(high, unit);
     float base[2] = {top[0] == negativeInfinity() ? 0.0f : top[0], top[1] == negativeInfinity() ? 0.0f : top[1]};
-    if constexpr (LOWS) {
-      // There m is off by more than a code has room for; the difference of equal scores is 0.
-      bool isLow[2] = {base[0] < kLow, base[1] < kLow};
-      if (__any_sync(0xffffffff, isLow[0] || isLow[1])) {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i)
-          scores[i] -= isLow[i / 2 % 2] ? raw[i / 2 % 2] : 0.0f;
-        base[0] = isLow[0] ? 0.0f : base[0];
-        base[1] = isLow[1] ? 0.0f : base[1];
-      }
-    }
     float scale[2] = {unit[0] / 16, unit[1] / 16}, shift[2] = {(kLift - base[0]) / 16, (kLift - base[1]) / 16};
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
@@ -179,15 +162,11 @@ private:
   __device__ void move(const float (&high)[2], const float (&unit)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float most = high[half], t = most * unit[half];
-#pragma unroll
-      for (int distance = 1; distance <= 2; distance *= 2) {
-        most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, distance));
-        t = fmaxf(t, __shfl_xor_sync(0xffffffff, t, distance));
-      }
+      float t = high[half] * unit[half];
+      t = fmaxf(t, __shfl_xor_sync(0xffffffff, t, 1));
+      t = fmaxf(t, __shfl_xor_sync(0xffffffff, t, 2));
       float next = fmaxf(top[half], ceilf(t));
       alpha[half] = correction(top[half], next, 1.0f);
-      raw[half] = fmaxf(raw[half], most);
       top[half] = next;
     }
   }
