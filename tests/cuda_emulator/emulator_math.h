@@ -164,6 +164,7 @@ EMULATOR_ROUNDINGS(__float2ll, float, long long, EMULATOR_LOWEST, 92233720368547
 EMULATOR_ROUNDINGS(__double2int, double, int, -2147483647 - 1, 2147483647, 2147483648.0, 0)
 EMULATOR_ROUNDINGS(__double2ll, double, long long, EMULATOR_LOWEST, 9223372036854775807ll, 0x1p63, EMULATOR_LOWEST)
 inline float __int2float_rn(int x) { return float(x); }
+inline int __vimax3_s32(int a, int b, int c) { return a > b ? (a > c ? a : c) : (b > c ? b : c); }
 inline float __uint2float_rn(unsigned x) { return float(x); }
 inline float __ll2float_rn(long long x) { return float(x); }
 inline double __int2double_rn(int x) { return x; }

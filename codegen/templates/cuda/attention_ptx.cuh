@@ -12,8 +12,6 @@ namespace ditc {
 
 __device__ constexpr int roundUp(int a, int b) { return ceilDiv(a, b) * b; }
 
-__device__ inline float negativeInfinity() { return __int_as_float(0xff800000); }
-
 /// barrierWait with its loop inside the statement. The compiler then sees straight code and keeps what is the same for a
 /// whole warp in uniform registers; with a loop in C++ the d 72 kernel spills 112 bytes.
 __device__ inline void phaseWait(u32 barrier, u32 parity) {

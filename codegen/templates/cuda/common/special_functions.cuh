@@ -6,6 +6,8 @@
 
 namespace ditc {
 
+__device__ inline float negativeInfinity() { return __int_as_float(0xff800000); }
+
 __device__ inline float exp2Approx(float x) {
 #ifdef __CUDA_ARCH__
   float y;
