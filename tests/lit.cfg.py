@@ -15,3 +15,4 @@ for name in ("DITC_CACHE_DIR", "HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
+config.substitutions.append(("%stub_nvrtc", os.path.join(build, "tests", "libstub_nvrtc.so")))
