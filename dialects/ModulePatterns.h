@@ -26,6 +26,12 @@ private:
   std::vector<std::string> patterns; ///< as globs, which keep references into their text
 };
 
+/// Modules that are left out, or the only ones that are meant.
+struct ModuleChoice {
+  ModulePatterns skip, only;
+  bool wants(const NodeName &name) const { return !skip.matches(name) && (only.empty() || only.matches(name)); }
+};
+
 /// What patterns are held against: the path of the module, or the node where there is none.
 const std::string &moduleOf(const NodeName &name);
 

@@ -71,11 +71,6 @@ namespace ditc {
 
 namespace {
 
-/// Tokens of a block of attention_quantize.cuh.
-constexpr int64_t kQuantizedTile = 128;
-/// A survey of the keys is worth so many blocks, of so many tokens; the blocks that quantise add up all chunks of a head.
-constexpr int64_t kSurveyBlocks = 528, kLeastChunk = 64, kMostChunks = 32;
-
 class ProgramRewriter : public PlanRewriter {
 public:
   ProgramRewriter(plan::ProgramOp program, KernelTable &table, const TargetKernels &target) : PlanRewriter(program, table), target(target) {}
@@ -120,7 +115,7 @@ private:
       config.set("judged_mask", b.getBoolAttr(true));
     }
     if (quantizes) {
-      Quantized numbers = quantize(launch, needs.quantizedKeys);
+      Quantized numbers = quantize(launch, needs);
       std::copy(numbers.operands.begin(), numbers.operands.end(), args.begin());
       size_t at = 3 + (kernel.getConfig().getAs<BoolAttr>("has_mask").getValue() ? 1 : 0) + (packs || judges);
       for (size_t i = 0; i < numbers.scales.size(); ++i)
@@ -172,24 +167,22 @@ private:
 
   /// The operands of a launch as 8-bit numbers: keys without their mean, values turned around. Two launches, as means and
   /// largest magnitudes of columns are of all tokens.
-  Quantized quantize(plan::LaunchOp launch, int64_t blockKeys) {
+  Quantized quantize(plan::LaunchOp launch, const AttentionNeeds &needs) {
     Location loc = launch.getLoc();
     Value q = launch.getArgs()[0], k = launch.getArgs()[1], v = launch.getArgs()[2];
     ArrayRef<int64_t> query = typeOf(q).getShape(), key = typeOf(k).getShape(), value = typeOf(v).getShape();
-    int64_t batch = key[0], heads = key[1], keys = key[2], pitch = llvm::alignTo(llvm::alignTo(keys, blockKeys), kQuantizedTile);
-    int64_t chunkKeys = std::max<int64_t>(kLeastChunk, llvm::divideCeil(keys, std::clamp<int64_t>(llvm::divideCeil(kSurveyBlocks, batch * heads), 1, kMostChunks)));
-    int64_t chunks = llvm::divideCeil(keys, chunkKeys);
+    int64_t batch = key[0], heads = key[1], chunks = llvm::divideCeil(key[2], needs.chunkKeys), blocks = llvm::divideCeil(key[2], needs.quantizedKeys);
     plan::Space space = isPrepared(launch) ? plan::Space::Prepared : plan::Space::Arena;
     auto scratch = [&](ArrayRef<int64_t> shape, Type element) { return createBuffer(loc, shape, element, space); };
-    NamedAttribute chunk = b.getNamedAttr("chunk_keys", b.getI64IntegerAttr(chunkKeys)), block = b.getNamedAttr("block_keys", b.getI64IntegerAttr(blockKeys));
+    auto floats = [&](ArrayRef<int64_t> shape) { return scratch(shape, b.getF32Type()); };
+    NamedAttribute chunk = b.getNamedAttr("chunk_keys", b.getI64IntegerAttr(needs.chunkKeys)), block = b.getNamedAttr("block_keys", b.getI64IntegerAttr(needs.quantizedKeys));
 
-    Value sums = scratch({batch, heads, chunks, key[3]}, b.getF32Type()), tops = scratch({batch, heads, chunks, value[3]}, b.getF32Type());
-    createLaunch(launch, {.family = "attention_survey", .config = b.getDictionaryAttr({chunk}), .outputs = 2}, {k, v, sums, tops});
+    Value means = floats({batch, heads, chunks, key[3]}), tops = floats({batch, heads, chunks, value[3]});
+    createLaunch(launch, {.family = "attention_survey", .config = b.getDictionaryAttr({chunk}), .outputs = 2}, {k, v, means, tops});
     Quantized result;
-    Type e4m3 = Float8E4M3FNType::get(b.getContext());
-    result.operands = {rowsOfBytes(loc, query, space), rowsOfBytes(loc, key, space), scratch({batch, heads, value[3], pitch}, e4m3)};
-    result.scales = {scratch(query.drop_back(), b.getF32Type()), scratch({batch, heads, static_cast<int64_t>(llvm::divideCeil(keys, blockKeys)), 4}, b.getF32Type()), scratch({batch, heads, value[3]}, b.getF32Type())};
-    SmallVector<Value> args{q, k, v, sums, tops};
+    result.operands = {rowsOfBytes(loc, query, space), rowsOfBytes(loc, key, space), scratch({batch, heads, value[3], needs.keyPitch}, Float8E4M3FNType::get(b.getContext()))};
+    result.scales = {floats(query.drop_back()), floats({batch, heads, blocks, 4}), floats({batch, heads, value[3]})};
+    SmallVector<Value> args{q, k, v, means, tops};
     args.append(result.operands.begin(), result.operands.end());
     args.append(result.scales.begin(), result.scales.end());
     createLaunch(launch, {.family = "attention_quantize", .config = b.getDictionaryAttr({block, chunk}), .outputs = 6}, args);

@@ -2,7 +2,7 @@
 //
 // QuantizeAttention: attention of 16-bit numbers multiplies 8-bit numbers instead, which tensor cores do at twice the rate:
 // scores are products of i8 rows of queries and keys, from which the keys' mean is taken first, and weights and values are
-// e4m3 (SageAttention's scheme; what is rounded where is said of dit.attention). The pass only says which attentions do so,
+// e4m3 (what is rounded where is said of dit.attention). The pass only says which attentions do so,
 // and of the others why they do not (docs/quantization.md); targets quantise the operands.
 //
 // Before:
@@ -18,11 +18,9 @@
 #include "dialects/ModulePatterns.h"
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
-#include "dialects/fusion/QuantizeReason.h"
 #include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
-
-#include "mlir/IR/Remarks.h"
+#include "passes/QuantizeRemark.h"
 
 using namespace mlir;
 
@@ -35,7 +33,7 @@ namespace {
 /// Which attentions of a function are quantised, and why others are not.
 class AttentionChoice {
 public:
-  AttentionChoice(func::FuncOp function, ModulePatterns skip, ModulePatterns only) : skip(std::move(skip)), only(std::move(only)), invariant(stepInvariantValues(function)) {}
+  AttentionChoice(func::FuncOp function, ModuleChoice modules) : modules(std::move(modules)), invariant(stepInvariantValues(function)) {}
 
   QuantizeReason whyNot(dit::AttentionOp attention) const {
     if (!is16BitFloat(elementOf(attention.getQuery())))
@@ -47,28 +45,16 @@ public:
       return QuantizeReason::ComputedScores;
     if (llvm::all_of(attention->getOperands(), [&](Value operand) { return invariant.contains(operand); }))
       return QuantizeReason::OncePerGeneration;
-    NodeName name = nameOf(attention.getLoc());
-    if (skip.matches(name) || (!only.empty() && !only.matches(name)))
+    if (!modules.wants(nameOf(attention.getLoc())))
       return QuantizeReason::Excluded;
-    bool pays = !only.empty() || quantizingSaves(attention, *findGpu("H100")) > 0; // what is named is wanted, whatever it saves
+    bool pays = !modules.only.empty() || quantizingSaves(attention, *findGpu("H100")) > 0; // what is named is wanted, whatever it saves
     return pays ? QuantizeReason::Accepted : QuantizeReason::LittleWork;
   }
 
 private:
-  ModulePatterns skip, only;
+  ModuleChoice modules;
   llvm::DenseSet<Value> invariant; ///< the same in every step
 };
-
-void remarkOn(dit::AttentionOp attention, QuantizeReason reason, StringRef functionName) {
-  Location loc = attention.getLoc();
-  auto options = remark::RemarkOpts::name("QuantizeAttention").category("fusion").function(functionName);
-  std::string name = writeNodeName(nameOf(loc));
-  double flops = workOf(attention).matrixFlops;
-  if (reason == QuantizeReason::Accepted)
-    remark::passed(loc, options) << remark::metric("Attention", name) << remark::metric("Flops", flops);
-  else
-    remark::missed(loc, options) << remark::reason("{0}", StringRef(nameOf(reason))) << remark::metric("Attention", name) << remark::metric("Flops", flops);
-}
 
 class QuantizeAttention : public impl::QuantizeAttentionBase<QuantizeAttention> {
 public:
@@ -76,10 +62,10 @@ public:
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    AttentionChoice choice(function, ModulePatterns(skip), ModulePatterns(only));
+    AttentionChoice choice(function, {ModulePatterns(skip), ModulePatterns(only)});
     for (dit::AttentionOp attention : function.getOps<dit::AttentionOp>()) {
       QuantizeReason reason = choice.whyNot(attention);
-      remarkOn(attention, reason, function.getName());
+      remarkQuantized(attention, "QuantizeAttention", "Attention", reason);
       attention.setQuantized(reason == QuantizeReason::Accepted);
     }
   }

@@ -44,11 +44,11 @@ std::string classOf(ArrayRef<dit::MatmulOp> group) {
 
 } // namespace
 
-QuantizeChoice::QuantizeChoice(func::FuncOp function, ModulePatterns skip, ModulePatterns only)
-    : skip(std::move(skip)), only(std::move(only)), invariant(stepInvariantValues(function)), weights(valuesOfWeights(function)) {
+QuantizeChoice::QuantizeChoice(func::FuncOp function, ModuleChoice chosen)
+    : modules(std::move(chosen)), invariant(stepInvariantValues(function)), weights(valuesOfWeights(function)) {
   for (dit::MatmulOp product : function.getOps<dit::MatmulOp>())
     reasons[product] = whyNot(product);
-  if (this->only.empty())
+  if (modules.only.empty())
     refuseLittleWork();
 }
 
@@ -64,12 +64,7 @@ QuantizeReason QuantizeChoice::whyNot(dit::MatmulOp product) const {
     return QuantizeReason::LayoutUnsupported;
   if (invariant.contains(product.getLhs()))
     return QuantizeReason::OncePerGeneration;
-  return isWanted(product) ? QuantizeReason::Accepted : QuantizeReason::Excluded;
-}
-
-bool QuantizeChoice::isWanted(dit::MatmulOp product) const {
-  NodeName name = nameOf(product.getLoc());
-  return !skip.matches(name) && (only.empty() || only.matches(name));
+  return modules.wants(nameOf(product.getLoc())) ? QuantizeReason::Accepted : QuantizeReason::Excluded;
 }
 
 void QuantizeChoice::refuseLittleWork() {

@@ -14,18 +14,17 @@ namespace ditc {
 
 class QuantizeChoice {
 public:
-  /// With `only`, exactly what it matches is wanted, whatever is saved by that.
-  QuantizeChoice(mlir::func::FuncOp function, ModulePatterns skip, ModulePatterns only);
+  /// With `modules.only`, exactly what it matches is wanted, whatever is saved by that.
+  QuantizeChoice(mlir::func::FuncOp function, ModuleChoice modules);
 
   /// Every product in program order.
   const llvm::MapVector<dit::MatmulOp, QuantizeReason> &products() const { return reasons; }
 
 private:
   QuantizeReason whyNot(dit::MatmulOp product) const;
-  bool isWanted(dit::MatmulOp product) const;
   void refuseLittleWork();
 
-  ModulePatterns skip, only;
+  ModuleChoice modules;
   llvm::DenseSet<mlir::Value> invariant; ///< the same in every step
   llvm::DenseSet<mlir::Value> weights;   ///< made from weights and constants alone, of at least one weight
   llvm::MapVector<dit::MatmulOp, QuantizeReason> reasons;

@@ -90,10 +90,9 @@
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 #include "passes/Passes.h"
+#include "passes/QuantizeRemark.h"
 #include "passes/Rewriting.h"
 #include "passes/Terms.h"
-
-#include "mlir/IR/Remarks.h"
 
 using namespace mlir;
 
@@ -215,27 +214,16 @@ private:
   llvm::DenseMap<std::pair<Value, unsigned>, Quantized> weights; ///< with how they lie
 };
 
-void remarkOn(dit::MatmulOp product, QuantizeReason reason, StringRef functionName) {
-  Location loc = product.getLoc();
-  auto options = remark::RemarkOpts::name("QuantizeProducts").category("fusion").function(functionName);
-  std::string name = writeNodeName(nameOf(loc));
-  double flops = workOf(product).matrixFlops;
-  if (reason == QuantizeReason::Accepted)
-    remark::passed(loc, options) << remark::metric("Product", name) << remark::metric("Flops", flops);
-  else
-    remark::missed(loc, options) << remark::reason("{0}", StringRef(nameOf(reason))) << remark::metric("Product", name) << remark::metric("Flops", flops);
-}
-
 class QuantizeProducts : public impl::QuantizeProductsBase<QuantizeProducts> {
 public:
   using QuantizeProductsBase::QuantizeProductsBase;
 
   void runOnOperation() override {
     func::FuncOp function = getOperation();
-    QuantizeChoice choice(function, ModulePatterns(skip), ModulePatterns(only));
+    QuantizeChoice choice(function, {ModulePatterns(skip), ModulePatterns(only)});
     Quantizer quantizer(&getContext());
     for (auto [product, reason] : choice.products()) {
-      remarkOn(product, reason, function.getName());
+      remarkQuantized(product, "QuantizeProducts", "Product", reason);
       if (reason == QuantizeReason::Accepted)
         quantizer.rewrite(product);
     }

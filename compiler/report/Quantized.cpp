@@ -112,8 +112,9 @@ std::string sectionText(const Section &section, const json &found) {
 } // namespace
 
 void addQuantization(json &bucket, const std::vector<FusionRemark> &remarks, const GraphRecord &graph) {
+  double matrixFlops = matrixFlopsOfStep(graph);
   for (const Section &section : kSections)
-    if (json found = sectionJson(section, remarks, matrixFlopsOfStep(graph)); !found.is_null())
+    if (json found = sectionJson(section, remarks, matrixFlops); !found.is_null())
       bucket[std::string(section.key)] = std::move(found);
 }
 

@@ -113,7 +113,7 @@ def Dit_MatmulOp : Dit_Op<"matmul", [Pure]> {
 }
 
 def Dit_AttentionOp : Dit_Op<"attention", [Pure]> {
-  let summary = "softmax attention over all keys";
+  let summary = "softmax attention";
   let description = [{
     softmax(scale · q kᵀ + mask) v over the last key axis, statistics in fp32. q is [B, H, Nq, D], k [B, G, Nk, D], v [B, G, Nk, Dv] with H a multiple of
     G (grouped-query attention: query head h uses key head h / (H/G)). `mask` broadcasts to [B, H, Nq, Nk]: i1 keeps where true, a float mask is added. With

@@ -18,8 +18,9 @@ struct AttentionNeeds {
   /// Above 0: the last tiles are shared by all blocks. Scratch of so many numbers holds the parts (f32), and so many
   /// numbers of zeroed memory count them (i32).
   int64_t parts = 0, counters = 0;
-  /// Above 0: its operands are to be 8-bit numbers, with their scales; keys fill up a multiple of this many.
-  int64_t quantizedKeys = 0;
+  /// Above 0: its operands are to be 8-bit numbers, with scales of blocks of this many keys. Rows of values, turned around, are
+  /// `keyPitch` keys long, and columns are surveyed in chunks of `chunkKeys`.
+  int64_t quantizedKeys = 0, keyPitch = 0, chunkKeys = 0;
 };
 
 /// How a convolution's operands are to lie for the target's fastest kernel; see passes/PlanConvolutions.cpp.

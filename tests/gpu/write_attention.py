@@ -10,7 +10,7 @@ import attention_problems  # noqa: E402
 def main():
     bundle = sys.argv[1]
     os.makedirs(bundle, exist_ok=True)
-    grids = {"grid": attention_problems.grid(), "grid_mma": attention_problems.portable_grid(), "grid_quantized": attention_problems.quantized_grid()}
+    grids = {name: make() for name, make in attention_problems.GRIDS.items()}
     for name, grid in grids.items():
         with open(os.path.join(bundle, name + ".mlir"), "w") as file:
             file.write("\n".join(attention_problems.program(p, f"case_{i}") for i, p in enumerate(grid)))

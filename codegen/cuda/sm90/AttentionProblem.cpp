@@ -44,8 +44,8 @@ struct QuantizedTiles {
 constexpr QuantizedTiles kQuantizedTiles[] = {
     {80, {3, 128}, {2, 160}}, {128, {2, 192}, {2, 128}}, {160, {2, 128}, {2, 128}}, {192, {2, 96}, {2, 96}}, {256, {2, 64}, {2, 64}},
 };
-/// Columns of V beside which a column of ones has room in one product.
-constexpr int64_t kWidestQuantizedValue = 248;
+/// A survey of the keys is worth so many blocks, of so many tokens; the blocks that quantise add up all chunks of a head.
+constexpr int64_t kSurveyBlocks = 4 * kHopperMultiprocessors, kLeastChunk = 64, kMostChunks = 32;
 
 const SizeTiles &sizeTiles(const AttentionProblem &p) {
   return *llvm::find_if(kTiles, [size = std::max(p.headDim, p.valueDim)](const SizeTiles &t) { return size <= t.headDim; });
@@ -160,7 +160,7 @@ Verdict AttentionProblem::verdict() const {
 
 bool AttentionProblem::quantizes() const {
   bool onlyHides = options.softCap == 0 && (mask == AttentionMask::None || mask == AttentionMask::Bits);
-  return isQuantized || (options.quantized && onlyHides && !options.logSumExp && valueDim <= kWidestQuantizedValue);
+  return isQuantized || (options.quantized && onlyHides && !options.logSumExp && valueDim <= dit::kMaxQuantizedHead);
 }
 
 bool AttentionProblem::typesFit() const {
@@ -247,8 +247,12 @@ AttentionNeeds hopperAttentionNeeds(plan::KernelOp kernel) {
   if (problem.packedMask || problem.judgedMask || problem.sharedTiles || problem.isQuantized || !problem.fits() || smallAttentionTilesFor(problem))
     return needs;
   AttentionTiles tiles = attentionTilesFor(problem);
-  if (tiles.quantized)
+  if (tiles.quantized) {
+    int64_t chunks = std::clamp<int64_t>(llvm::divideCeil(kSurveyBlocks, problem.batch * problem.keyHeads), 1, kMostChunks);
     needs.quantizedKeys = tiles.blockN;
+    needs.keyPitch = llvm::alignTo(llvm::alignTo(problem.keys, tiles.blockN), kQuantizedTile);
+    needs.chunkKeys = std::max<int64_t>(kLeastChunk, llvm::divideCeil(problem.keys, chunks));
+  }
   if (problem.mask == AttentionMask::Bits)
     needs.maskRows = tiles.rows(), needs.maskKeys = tiles.blockN;
   if (problem.mask == AttentionMask::Columns && problem.keys > tiles.blockN)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// attention_quantize.cuh for one plan.kernel of a family that PlanAttention makes: "attention_survey" of (keys, values, sums,
+// attention_quantize.cuh for one plan.kernel of a family that PlanAttention makes: "attention_survey" of (keys, values, means,
 // largest magnitudes), and "attention_quantize" of (queries, keys, values, those two, 8-bit operands, their scales).
 #include "codegen/cuda/ScalarText.h"
 #include "codegen/cuda/sm90/Hopper.h"
@@ -20,7 +20,6 @@ namespace ditc {
 namespace {
 
 constexpr uint32_t kThreads = 256;
-constexpr int64_t kTile = 128;
 
 struct Operand {
   uint64_t data;
@@ -30,10 +29,10 @@ struct Operand {
 /// attention_quantize::Params as it lies in memory.
 struct Params {
   Operand q, k, v;
-  uint64_t sums, tops, q8, k8, v8, qScale, kScale, vScale;
+  uint64_t means, tops, q8, k8, v8, qScale, kScale, vScale;
   int32_t heads, keyHeads, queries, keys, keyPitch, chunks, chunkKeys, queryTiles, keyBlocks, valueTiles, problems, keyProblems;
 };
-static_assert(offsetof(Params, sums) == 96 && offsetof(Params, heads) == 160 && sizeof(Params) == 208);
+static_assert(offsetof(Params, means) == 96 && offsetof(Params, heads) == 160 && sizeof(Params) == 208);
 
 Operand operand(MemRefType type) {
   plan::Layout layout = plan::layoutOf(type);
@@ -41,10 +40,10 @@ Operand operand(MemRefType type) {
   return {0, stride(0), stride(1), stride(2)};
 }
 
-Params paramsOf(plan::KernelOp kernel, MemRefType k, MemRefType v, MemRefType sums) {
+Params paramsOf(plan::KernelOp kernel, MemRefType k, MemRefType v, MemRefType means) {
   Params params{};
   params.k = operand(k), params.v = operand(v);
-  params.keyHeads = k.getDimSize(1), params.keys = k.getDimSize(2), params.chunks = sums.getDimSize(2);
+  params.keyHeads = k.getDimSize(1), params.keys = k.getDimSize(2), params.chunks = means.getDimSize(2);
   params.chunkKeys = kernel.getConfig().getAs<IntegerAttr>("chunk_keys").getInt();
   return params;
 }
@@ -83,10 +82,10 @@ extern "C" __global__ void __launch_bounds__({7})
 } // namespace
 
 FailureOr<CudaUnit> emitAttentionSurvey(plan::KernelOp kernel) {
-  MemRefType k = kernel.getArgType(0), v = kernel.getArgType(1), sums = kernel.getArgType(2);
-  Params params = paramsOf(kernel, k, v, sums);
+  MemRefType k = kernel.getArgType(0), v = kernel.getArgType(1), means = kernel.getArgType(2);
+  Params params = paramsOf(kernel, k, v, means);
   int64_t blocks = k.getDimSize(0) * k.getDimSize(1) * params.chunks;
-  return unitOf(kernel, k, v, "surveyKeys", params, blocks, {offsetof(Params, k), offsetof(Params, v), offsetof(Params, sums), offsetof(Params, tops)});
+  return unitOf(kernel, k, v, "surveyKeys", params, blocks, {offsetof(Params, k), offsetof(Params, v), offsetof(Params, means), offsetof(Params, tops)});
 }
 
 FailureOr<CudaUnit> emitAttentionQuantize(plan::KernelOp kernel) {
@@ -94,11 +93,11 @@ FailureOr<CudaUnit> emitAttentionQuantize(plan::KernelOp kernel) {
   Params params = paramsOf(kernel, k, v, kernel.getArgType(3));
   params.q = operand(q);
   params.heads = q.getDimSize(1), params.queries = q.getDimSize(2), params.keyPitch = kernel.getArgType(7).getDimSize(3);
-  params.queryTiles = llvm::divideCeil(q.getDimSize(2), kTile), params.valueTiles = params.keyPitch / kTile, params.keyBlocks = kernel.getArgType(9).getDimSize(2);
+  params.queryTiles = llvm::divideCeil(q.getDimSize(2), kQuantizedTile), params.valueTiles = params.keyPitch / kQuantizedTile, params.keyBlocks = kernel.getArgType(9).getDimSize(2);
   params.problems = q.getDimSize(0) * q.getDimSize(1), params.keyProblems = k.getDimSize(0) * k.getDimSize(1);
   int64_t blocks = int64_t(params.problems) * params.queryTiles + int64_t(params.keyProblems) * (params.keyBlocks + params.valueTiles);
   return unitOf(kernel, k, v, "quantizeAttention", params, blocks,
-                {offsetof(Params, q), offsetof(Params, k), offsetof(Params, v), offsetof(Params, sums), offsetof(Params, tops), offsetof(Params, q8), offsetof(Params, k8),
+                {offsetof(Params, q), offsetof(Params, k), offsetof(Params, v), offsetof(Params, means), offsetof(Params, tops), offsetof(Params, q8), offsetof(Params, k8),
                  offsetof(Params, v8), offsetof(Params, qScale), offsetof(Params, kScale), offsetof(Params, vScale)});
 }
 

@@ -13,6 +13,8 @@ namespace ditc {
 inline constexpr int kHopperMultiprocessors = 132;
 /// Shared memory that a block may have.
 inline constexpr int kHopperSharedBytes = 232448;
+/// Tokens of a tile of attention_quantize.cuh.
+inline constexpr int kQuantizedTile = 128;
 
 /// Can this attention be read by tensor copies? 16-bit types, head sizes in multiples of 8 up to 256, rows that start on
 /// 16 bytes; no mask, a causal one, an additive one, or a boolean one, which is packed before (then it accepts the kernel).

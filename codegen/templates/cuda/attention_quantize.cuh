@@ -24,6 +24,7 @@
 //   H200, 1×24×4608×128: 127 MB and 32 more of the survey.
 #pragma once
 
+#include "common/scalars.cuh"
 #include "common/tensor.cuh"
 #include "common/words.cuh"
 
@@ -57,23 +58,12 @@ struct RowLanes {
   static constexpr int ROWS = THREADS / LANES, PITCH = (COLUMNS + 15) / 16 * 16;
 };
 
-/// The larger one; NaN if either is.
-__device__ inline float larger(float a, float b) {
-#ifdef __CUDA_ARCH__
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-#else
-  return a != a || a > b ? a : b;
-#endif
-}
-
-/// The largest over the lanes of a row.
+/// The largest over the lanes of a row; NaN is.
 template <int LANES>
 __device__ inline float largest(float top) {
 #pragma unroll
   for (int distance = LANES / 2; distance > 0; distance /= 2)
-    top = larger(top, __shfl_xor_sync(0xffffffff, top, distance));
+    top = maximum(top, __shfl_xor_sync(0xffffffff, top, distance));
   return top;
 }
 
@@ -112,7 +102,7 @@ __device__ void survey(const Head<Element> &x, int first, int last, float *share
       Head<Element>::numbers(x.words(row, 8 * vector), values);
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        total[i] = MEAN ? total[i] + values[i] : larger(total[i], fabsf(values[i]));
+        total[i] = MEAN ? total[i] + values[i] : maximum(total[i], fabsf(values[i]));
     }
   }
   __syncthreads();  // what was in `shared` has been read
@@ -124,7 +114,7 @@ __device__ void survey(const Head<Element> &x, int first, int last, float *share
   for (int column = threadIdx.x; column < COLUMNS; column += THREADS) {
     float result = shared[column];
     for (int row = 1; row < ROWS; ++row)
-      result = MEAN ? result + shared[row * COLUMNS + column] : larger(result, shared[row * COLUMNS + column]);
+      result = MEAN ? result + shared[row * COLUMNS + column] : maximum(result, shared[row * COLUMNS + column]);
     out[column] = MEAN ? result / ((last - first + STEP - 1) / STEP) : result;
   }
 }
@@ -171,7 +161,7 @@ __device__ void quantizeQueries(const Head<Element> &x, int firstRow, int rows, 
     Head<Element>::numbers(here ? x.words(row, 8 * vector) : make_uint4(0, 0, 0, 0), values);
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      top = larger(top, fabsf(values[i]));
+      top = maximum(top, fabsf(values[i]));
     top = largest<L::LANES>(top);
     if (here)
       storeIntegers(numbers + (long long)row * L::PITCH + 8 * vector, values, 127.0f / top);
@@ -214,7 +204,7 @@ __device__ void quantizeKeys(const Head<Element> &x, int firstRow, int rows, con
       centred(words[pass], values);
 #pragma unroll
       for (int i = 0; i < 8; ++i)
-        top = larger(top, fabsf(values[i]));
+        top = maximum(top, fabsf(values[i]));
     }
   atomicMax(&tops[group], __float_as_int(largest<L::LANES>(top)));
   __syncthreads();
@@ -293,7 +283,7 @@ __device__ void quantizeAttention(const Params &p) {
   for (int c = threadIdx.x; c < DV; c += THREADS) {
     float top = kSmallest;
     for (int chunk = 0; chunk < p.chunks; ++chunk)
-      top = larger(top, p.tops[((long long)problem * p.chunks + chunk) * DV + c]);
+      top = maximum(top, p.tops[((long long)problem * p.chunks + chunk) * DV + c]);
     columns[c] = 448.0f / top;
     if (part == 0)
       p.vScale[(long long)problem * DV + c] = top / 448.0f;

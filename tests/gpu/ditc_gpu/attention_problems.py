@@ -227,11 +227,15 @@ def portable_grid():
 
 
 def quantized_grid():
-    """Attention of 8-bit numbers: what the large kernel takes of the grid, a third of it, and heads that have no room for sums."""
+    """Attention of 8-bit numbers: a third of what the large kernel takes of the grid (additive masks, soft caps and values of 256
+    columns stay with 16-bit numbers), more tiles that blocks share, and long sequences."""
     some = [p for i, p in enumerate(grid()) if i % 3 == 0 and max(p.queries, p.keys) > 64 and not p.log_sum_exp]
     shared = [Problem(1, heads, queries, keys, dim, layout="padded") for heads, queries, keys, dim in ((40, 1000, 2200, 128), (24, 700, 3000, 72), (30, 800, 2500, 64))]
     long = [Problem(1, 2, 300, 20000, dim) for dim in (64, 128)]
     return [dataclasses.replace(p, quantized=True) for p in some + shared + long]
+
+
+GRIDS = {"grid": grid, "grid_mma": portable_grid, "grid_quantized": quantized_grid}
 
 
 def spread(problems):

@@ -258,8 +258,7 @@ def table(results):
 def cases(what):
     """[(program's name, problem)]"""
     if what.startswith("check"):
-        grids = {"grid": attention_problems.grid, "grid_mma": attention_problems.portable_grid, "grid_quantized": attention_problems.quantized_grid}
-        problems = grids[folder_of(what)]()
+        problems = attention_problems.GRIDS[folder_of(what)]()
         some = attention_problems.spread(problems) if what.endswith(":spread") else range(len(problems))
         return [(f"case_{i}", problems[i]) for i in some]
     models, wanted = attention_problems.models(), what.partition(":")[2].split(",")
