@@ -9,7 +9,7 @@ try:
     import torch  # noqa: F401
 except ImportError:
     stub = types.ModuleType("torch")
-    for name in ("bfloat16", "float16", "float32", "float8_e4m3fn"):
+    for name in ("bfloat16", "float16", "float32", "float8_e4m3fn", "uint8"):
         setattr(stub, name, name)
     stub.dtype, stub.Tensor = object, object
     stub.nn = types.ModuleType("torch.nn")

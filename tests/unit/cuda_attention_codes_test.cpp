@@ -103,7 +103,9 @@ TEST(CodeSoftmax, WeightsFollowTheLineWhateverTheOrder) {
       for (int key = 0; key < kBlockKeys; ++key)
         if (!rows.hidden[(block * kRows + row) * kBlockKeys + key])
           most = std::max(most, rows.t(block, row, key));
-    ASSERT_EQ(rows.tops[row], std::ceil(most)) << "row " << row;
+    ASSERT_EQ(rows.tops[row], std::round(rows.tops[row]));
+    ASSERT_LE(most - rows.tops[row], 0.75) << "row " << row;
+    ASSERT_GT(most - rows.tops[row], -1) << "row " << row;
     for (int block = 0; block < rows.blocks; ++block)
       for (int key = 0; key < kBlockKeys; ++key) {
         double t = rows.t(block, row, key) - rows.tops[row], got = rows.weight(block, row, key);
@@ -116,7 +118,7 @@ TEST(CodeSoftmax, WeightsFollowTheLineWhateverTheOrder) {
       }
   }
   for (uint8_t code : rows.codes)
-    ASSERT_LE(code, 120); // 2^8; 127 would be NaN
+    ASSERT_LE(code, 126); // 127 is NaN
 }
 
 TEST(CodeSoftmax, RowsWithoutKeysAndUnitsThatAreNone) {

@@ -53,7 +53,7 @@ AttentionShape wide(int64_t dim, const std::function<void(AttentionShape &)> &ch
 const UnitCase kQuantizedCases[] = {
     {"of_64", wide(64)},
     {"of_72", wide(72)},
-    {"of_80", wide(80), 176},
+    {"of_80", wide(80), 180},
     {"of_96", wide(96)},
     {"of_128", wide(128)},
     {"of_160", wide(160)},

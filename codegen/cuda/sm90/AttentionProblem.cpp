@@ -173,7 +173,7 @@ bool AttentionProblem::typesFit() const {
 uint32_t AttentionTiles::sharedBytes(const AttentionProblem &p) const {
   if (quantized) {
     int64_t row = llvm::alignTo(p.headDim, 2 * qkPanel), width = p.valueDim + 8;
-    return consumers * (64 * row + 256 * width) + stages * (blockN * (row + width) + 16) + 8 * (2 * consumers + 4 * stages) + 1024;
+    return consumers * (64 * row + 256 * width) + stages * blockN * (row + width) + 8 * (2 * consumers + 4 * stages) + 1024;
   }
   int64_t qk = llvm::alignTo(p.headDim, qkPanel), v = llvm::alignTo(p.valueDim, vPanel);
   return 2 * (64 * consumers * qk + stages * blockN * (qk + v)) + 8 * (2 * consumers + 4 * stages) + 1024;

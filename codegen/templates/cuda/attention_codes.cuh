@@ -8,8 +8,9 @@
 // factor, a weight is off by 2 % in the mean square, less than by the rounding to e4m3, 2.6 %. And an e4m3 number counts up
 // along that line, eight to a power of two: the code of P is 8 (t - m + 15) rounded, one saturating FFMA and one that
 // rounds, where 2^t by the exponential unit alone would take as long as both products. m is an integer, so that it does
-// not matter which: weights do not depend on the order of blocks. Those down to 2^-14 of 2^m keep their three bits, as a row
-// with one key far above many others needs; below, codes end within a power of two.
+// not matter which: weights do not depend on the order of blocks. It moves when the largest t is further above it than the
+// last code allows. Weights down to 2^-14 of 2^m keep their three bits, as a row with one key far above many others needs;
+// below, codes end within a power of two.
 //
 // A thread has rows g and g + 8 of an accumulator tile, as in attention_softmax.cuh.
 #pragma once
@@ -67,7 +68,8 @@ __device__ constexpr float kPlaces[4] = {0.0f, 0.0f, -64.0f, 117.0f};
 /// m of a thread's two rows, and codes of P. Scores that are -inf are hidden.
 template <int COUNT>
 struct CodeSoftmax {
-  static constexpr float kLift = 15.0f;  // what m has for a code, in log2 units
+  static constexpr float kLift = 15.0f;   // what m has for a code, in log2 units
+  static constexpr float kSlack = 0.75f;  // how far t may be above m: 8 · 15.75 = 126 is e4m3's last number
 
   float top[2];    // m; -inf before the first key
   float alpha[2];  // factor for what was accumulated before the last `update`
@@ -84,7 +86,7 @@ struct CodeSoftmax {
     bool grown = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      grown |= high[half] * unit[half] > top[half];
+      grown |= high[half] * unit[half] > top[half] + kSlack;
       bad[half] = __fmaf_rn(unit[half], 0.0f, bad[half]);
     }
     bool moved = __any_sync(0xffffffff, grown);

@@ -36,7 +36,9 @@ struct Consumer {
   u32 packed[PACKED];            // P in 16 or 8 bits, the A operand
   float output[L::SUMS];         // O
   Softmax softmax;
-  float qScale[2];               // of this thread's rows, where they are quantised
+  float qScale[2];               // of this thread's rows, where they are quantised, in log2 units
+  int firstScale;                // where in p.kScale that of the first block is
+  float kScale;                  // of this thread's keys of the block at hand
   float unit[2], high[2];        // of their scores: what 1 stands for, and the largest
   KeptSums<L> kept;
 
@@ -87,6 +89,12 @@ struct Consumer {
     return partial >> last & 1 ? Partial : Full;
   }
 
+  /// Long before the scores that it belongs to are at hand.
+  __device__ void loadKeyScale() {
+    if constexpr (L::QUANTIZED)
+      kScale = __ldcg(p.kScale + firstScale + 4 * block);
+  }
+
   /// Waits for the K block after `block`, makes it the current one and says its kind; Skip when there is none.
   __device__ int next(BlockRange range) {
     // NOTE: ptxas moves the wait for PV up to the first exponential and the exponentials down to their use, which undoes
@@ -96,13 +104,16 @@ struct Consumer {
       parity ^= u32(__any_sync(0xffffffff, softmax.sum[0] + softmax.sum[1] < 0.0f));
     if constexpr (Mask::SKIPS) {
       int kind = nextVisible(range);
-      if (kind != Skip)
+      if (kind != Skip) {
+        loadKeyScale();
         phaseWait(shared.kFull(k.stage), parity);
+      }
       return kind;
     }
     if (block <= range.first)
       return Skip;
     --block;
+    loadKeyScale();
     phaseWait(shared.kFull(k.stage), parity);
     return Mask::PER_BLOCK ? mask.template kind<64, L::BLOCK_N>(tile, block) : int(Full);
   }
@@ -159,8 +170,6 @@ struct Consumer {
     if constexpr (L::QUANTIZED) {
       pinRegisters(sums);
       asFloats(sums, scores, high);
-      float kScale = loadShared(shared.scales(k.stage) + threadIdx.x % 4 * 4);
-      __syncwarp();
       unit[0] = qScale[0] * kScale;
       unit[1] = qScale[1] * kScale;
     } else {
@@ -173,8 +182,7 @@ struct Consumer {
     if constexpr (L::QUANTIZED) {
       if (!all)
         largestOfRows(scores, high);
-      const float unitLog2[2] = {unit[0] * p.scaleLog2, unit[1] * p.scaleLog2};
-      return softmax.update(scores, high, unitLog2);
+      return softmax.update(scores, high, unit);
     } else {
       return softmax.template update<Mask::LOWS>(scores, p.scaleLog2);
     }
@@ -254,16 +262,11 @@ struct Consumer {
     wgmmaWait<0>();
     pinRegisters(output);
     releaseV();
-    if constexpr (L::QUANTIZED) {
-      if (kept.isFull())
-        kept.take(output);
-      if (moved) {
-        scaleRows(output, softmax.alpha);
-        kept.scale(softmax.alpha);
-      }
-    } else if (moved) {
+    if (moved)
       scaleRows(output, softmax.alpha);
-    }
+    if constexpr (L::QUANTIZED)
+      if (kept.isFull())
+        kept.take(output, softmax);
     pack();
     return following;
   }
@@ -272,8 +275,9 @@ struct Consumer {
   __device__ void loadScales() {
     if constexpr (L::QUANTIZED) {
       const float *scales = p.qScale + ((long long)tile.batch * p.heads + tile.head) * p.queries;
-      qScale[0] = __ldcg(scales + min(row, p.queries - 1));
-      qScale[1] = __ldcg(scales + min(row + 8, p.queries - 1));
+      qScale[0] = __ldcg(scales + min(row, p.queries - 1)) * p.scaleLog2;
+      qScale[1] = __ldcg(scales + min(row + 8, p.queries - 1)) * p.scaleLog2;
+      firstScale = 4 * rowOfKeys(p, tile) * ceilDiv(p.keys, L::BLOCK_N) + threadIdx.x % 4;
     }
   }
 
@@ -322,7 +326,7 @@ struct Consumer {
     pinRegisters(output);
     releaseV();
     if constexpr (L::QUANTIZED)
-      kept.join(output);
+      kept.join(output, softmax);
   }
 };
 

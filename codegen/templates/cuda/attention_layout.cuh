@@ -3,7 +3,7 @@
 // Arguments of attention_sm90.cuh, and the sizes and addresses that follow from its Config. Shared memory, from a
 // 1024-byte boundary:
 //
-//   Q of each warpgroup │ K stages │ V stages │ quantised: scales of K's stages, sums of each warpgroup │ barriers
+//   Q of each warpgroup │ K stages │ V stages │ quantised: sums of each warpgroup │ barriers
 //
 // A tile of Q, K or V is a row of panels; a panel is its rows times QK_PANEL or V_PANEL columns of 16 bits, or twice as
 // many of 8, swizzled by the copy engine the way wgmma reads it. A quantised V lies with its channels as rows and tokens as
@@ -51,8 +51,7 @@ struct Layout : Config {
 
   // Offsets from a 1024-byte boundary.
   static constexpr int Q_AT = 0, K_AT = CONSUMERS * Q_BYTES, V_AT = K_AT + STAGES * K_BYTES;
-  static constexpr int SCALES_AT = V_AT + STAGES * V_BYTES, SCALES_BYTES = QUANTIZED ? 16 : 0;
-  static constexpr int SUMS_AT = SCALES_AT + STAGES * SCALES_BYTES, SUMS_BYTES = QUANTIZED ? 512 * SUMS : 0;
+  static constexpr int SUMS_AT = V_AT + STAGES * V_BYTES, SUMS_BYTES = QUANTIZED ? 512 * SUMS : 0;
   static constexpr int BARRIERS_AT = SUMS_AT + CONSUMERS * SUMS_BYTES;
   static constexpr int SHARED_BYTES = BARRIERS_AT + 8 * (2 * CONSUMERS + 4 * STAGES) + 1024;
 
@@ -77,7 +76,6 @@ struct Shared {
   __device__ u32 q(int warpgroup) const { return base + L::Q_AT + warpgroup * L::Q_BYTES; }
   __device__ u32 k(int stage) const { return base + L::K_AT + stage * L::K_BYTES; }
   __device__ u32 v(int stage) const { return base + L::V_AT + stage * L::V_BYTES; }
-  __device__ u32 scales(int stage) const { return base + L::SCALES_AT + stage * L::SCALES_BYTES; }
   __device__ u32 sums(int warpgroup) const { return base + L::SUMS_AT + warpgroup * L::SUMS_BYTES; }
   __device__ u32 barrier(int index) const { return base + L::BARRIERS_AT + 8 * index; }
   __device__ u32 qFull(int warpgroup) const { return barrier(warpgroup); }

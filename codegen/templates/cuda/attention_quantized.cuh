@@ -40,10 +40,8 @@ __device__ inline int rowOfKeys(const Params &p, const WorkTile &tile) {
   return (tile.batch * p.heads + tile.head) / p.headsPerKey;
 }
 
-__device__ inline float loadShared(u32 address) {
-  float x;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
-  return x;
+__device__ inline void loadShared(u32 address, float (&x)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3]) : "r"(address) : "memory");
 }
 __device__ inline void storeShared(u32 address, float a, float b, float c, float d) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
@@ -61,10 +59,11 @@ __device__ inline void writeOnes(const Shared<L> &shared) {
   asyncProxyFence();
 }
 
-/// O of the keys before, in shared memory.
+/// O of the keys before, in shared memory, and the m that it has: where m moves, it follows with the next `take`. The last
+/// eight columns are the sum of P and zeros, in whose place m lies.
 template <class L>
 struct KeptSums {
-  static constexpr int KEYS_SUMMED = 1024, BLOCKS = KEYS_SUMMED / L::BLOCK_N;
+  static constexpr int KEYS_SUMMED = 1024, BLOCKS = KEYS_SUMMED / L::BLOCK_N, LAST = L::SUMS - 4;
   u32 address;
   int blocks;  // that are in the registers
 
@@ -72,33 +71,37 @@ struct KeptSums {
     address = sums + threadIdx.x % 128 * 16;
     blocks = 0;
 #pragma unroll
-    for (int i = 0; i < L::SUMS; i += 4)
+    for (int i = 0; i < LAST; i += 4)
       storeShared(address + 512 * i, 0.0f, 0.0f, 0.0f, 0.0f);
+    storeShared(address + 512 * LAST, 0.0f, negativeInfinity(), 0.0f, negativeInfinity());
   }
   /// Whether the block that was just added is the last that registers may hold.
   __device__ bool isFull() { return ++blocks >= BLOCKS; }
-  /// Takes what registers hold; the next product starts from zero.
-  __device__ void take(const float (&output)[L::SUMS]) {
+  /// Takes what registers hold in units of the softmax's m; the next product starts from zero.
+  template <class Softmax>
+  __device__ void take(float (&output)[L::SUMS], const Softmax &softmax) {
+    join(output, softmax);
 #pragma unroll
-    for (int i = 0; i < L::SUMS; i += 4) {
-      float x[4] = {output[i], output[i + 1], output[i + 2], output[i + 3]};
-      addShared(address + 512 * i, x);
-      storeShared(address + 512 * i, x[0], x[1], x[2], x[3]);
-    }
+    for (int i = 0; i < LAST; i += 4)
+      storeShared(address + 512 * i, output[i], output[i + 1], output[i + 2], output[i + 3]);
+    storeShared(address + 512 * LAST, output[LAST], softmax.top[0], output[LAST + 2], softmax.top[1]);
     blocks = 0;
   }
-  __device__ void scale(const float (&factor)[2]) const {
+  /// Adds it to what registers hold.
+  template <class Softmax>
+  __device__ void join(float (&output)[L::SUMS], const Softmax &softmax) const {
+    float x[4];
+    loadShared(address + 512 * LAST, x);
+    const float factor[2] = {softmax.correction(x[1], softmax.top[0], 1.0f), softmax.correction(x[3], softmax.top[1], 1.0f)};
+    output[LAST] = __fmaf_rn(x[0], factor[0], output[LAST]);
+    output[LAST + 2] = __fmaf_rn(x[2], factor[1], output[LAST + 2]);
 #pragma unroll
-    for (int i = 0; i < L::SUMS; i += 4) {
-      float x[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-      addShared(address + 512 * i, x);
-      storeShared(address + 512 * i, x[0] * factor[0], x[1] * factor[0], x[2] * factor[1], x[3] * factor[1]);
+    for (int i = 0; i < LAST; i += 4) {
+      loadShared(address + 512 * i, x);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        output[i + j] = __fmaf_rn(x[j], factor[j / 2], output[i + j]);
     }
-  }
-  __device__ void join(float (&output)[L::SUMS]) const {
-#pragma unroll
-    for (int i = 0; i < L::SUMS; i += 4)
-      addShared(address + 512 * i, output + i);
   }
 };
 

@@ -148,13 +148,10 @@ __device__ void load(const Params &p, const Mask &mask, const Shared<L> &shared)
         if (mask.template kind<L::BLOCK_M, L::BLOCK_N>(tile, block) == Skip)
           continue;
       phaseWait(shared.kEmpty(k.stage), k.parity ^ 1);
-      barrierExpect(shared.kFull(k.stage), L::K_BYTES + L::SCALES_BYTES);
+      barrierExpect(shared.kFull(k.stage), L::K_BYTES);
       for (int panel = 0; panel < L::QK_PANELS; ++panel)
         copyBox(shared.k(k.stage) + panel * L::K_PANEL_BYTES, p.k, shared.kFull(k.stage), panel * L::QK_COLUMNS,
                 block * L::BLOCK_N, keyHead, tile.batch);
-      if constexpr (L::QUANTIZED)
-        copyBytes(shared.scales(k.stage), p.kScale + 4 * ((long long)rowOfKeys(p, tile) * ceilDiv(p.keys, L::BLOCK_N) + block),
-                  L::SCALES_BYTES, shared.kFull(k.stage));
       k.advance();
       if (previous >= 0)
         loadV(previous);
