@@ -17,8 +17,9 @@ namespace ditc {
 
 namespace {
 
-/// Targets that multiply 8-bit numbers; the host computes the same numbers to check by.
-constexpr std::array<std::string_view, 2> kTargets{"host", "sm_90a"};
+/// Targets whose products multiply e4m3 numbers, and whose attention 8-bit ones; the host computes the same numbers to check by.
+constexpr std::array<std::string_view, 5> kProductTargets{"host", "sm_89", "sm_90a", "sm_120a", "ptx89"};
+constexpr std::array<std::string_view, 2> kAttentionTargets{"host", "sm_90a"};
 /// Modules that are listed where a pattern names none.
 constexpr size_t kListedModules = 6;
 
@@ -87,12 +88,12 @@ void checkMatches(std::string_view option, const std::vector<std::string> &patte
 }
 
 /// Options that an option which quantises does not go with.
-void checkOthers(std::string_view option, std::string_view kind, const CompileOptions &options) {
+void checkOthers(std::string_view option, std::string_view kind, llvm::ArrayRef<std::string_view> able, const CompileOptions &options) {
   if (options.numerics == Numerics::Eager)
     failUsage("{} {} and --numerics eager contradict each other: eager keeps every rounding of the source graph; leave one of them out", option, kind);
   for (const std::string &target : options.targets)
-    if (std::ranges::find(kTargets, target) == kTargets.end())
-      failUsage("{} {} has kernels for {}; --target says {}: compile for {} without {}", option, kind, fmt::join(kTargets, " and "), fmt::join(options.targets, ", "), target, option);
+    if (std::ranges::find(able, target) == able.end())
+      failUsage("{} {} has kernels for {}; --target says {}: compile for {} without {}", option, kind, fmt::join(able, ", "), fmt::join(options.targets, ", "), target, option);
 }
 
 } // namespace
@@ -102,9 +103,9 @@ void checkQuantizeOptions(const CompileOptions &options) {
   if (!isQuantized && (!options.quantizeSkip.empty() || !options.quantizeOnly.empty()))
     failUsage("--quantize-skip and --quantize-only choose among what is quantised; say --quantize fp8 or --quantize-attention int8 as well");
   if (options.quantize != Quantize::None)
-    checkOthers("--quantize", "fp8", options);
+    checkOthers("--quantize", "fp8", kProductTargets, options);
   if (options.quantizeAttention != QuantizeAttention::None)
-    checkOthers("--quantize-attention", "int8", options);
+    checkOthers("--quantize-attention", "int8", kAttentionTargets, options);
   checkPatternTexts("--quantize-skip", options.quantizeSkip);
   checkPatternTexts("--quantize-only", options.quantizeOnly);
 }

@@ -16,3 +16,5 @@ for name in ("DITC_CACHE_DIR", "HOME"):
         config.environment[name] = os.environ[name]
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%stub_nvrtc", os.path.join(build, "tests", "libstub_nvrtc.so")))
+fakes = {"NVRTC": "nvrtc", "CUDA_DRIVER": "cuda", "CUBLASLT": "cublasLt"}  # of tests/cuda_emulator
+config.substitutions.append(("%emulated", "env " + " ".join(f"DITC_{name}={build}/lib/libfake_{library}.so" for name, library in fakes.items())))

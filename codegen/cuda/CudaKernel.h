@@ -17,6 +17,8 @@ struct CudaArch {
   std::string name;      ///< "sm_90a", "compute_80"
   int number = 90;       ///< 80, 86, 89, 90, 100, 120
   bool hasWgmma() const { return name == "sm_90a"; }
+  /// sm_100a does so by tcgen05, which no template uses yet; mma.sync widens the numbers there and gains nothing.
+  bool multipliesFp8() const { return number >= 89 && number != 100; }
   bool isPortable() const { return name.starts_with("compute_"); }
 };
 

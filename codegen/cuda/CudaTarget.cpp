@@ -31,13 +31,15 @@ std::string bannerOf(plan::KernelOp kernel, const CudaArch &arch) {
 
 } // namespace
 
-std::vector<std::string> cudaArchNames() { return {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx"}; }
+std::vector<std::string> cudaArchNames() { return {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx", "ptx89"}; }
 
 std::optional<CudaArch> parseCudaArch(std::string_view name) {
   if (!llvm::is_contained(cudaArchNames(), name))
     return std::nullopt;
-  if (name == "ptx")
-    return CudaArch{"compute_80", 80};
+  if (name.starts_with("ptx")) {
+    int number = name == "ptx" ? 80 : std::stoi(std::string(name.substr(3)));
+    return CudaArch{fmt::format("compute_{}", number), number};
+  }
   return CudaArch{std::string(name), std::stoi(std::string(name.substr(3)))};
 }
 
@@ -96,7 +98,7 @@ bool isNoSlowerThanLibrary(dit::FusionOp products) {
   return gemmMicroseconds(sizes, {}) <= kLibraryMicroseconds + kLibraryRooflines * 1e6 * rooflineSeconds(workOf(products), *findGpu("H200"));
 }
 
-/// What a product multiplies in fp8, which Hopper's template alone does; null when none does.
+/// What a product multiplies in fp8; null when none does.
 Value fp8Operand(dit::FusionOp fusion) {
   for (dit::MatmulOp op : fusion.getBodyBlock().getOps<dit::MatmulOp>())
     if (is8BitFloat(elementOf(op.getLhs())))
@@ -116,7 +118,7 @@ public:
       bool productsAlone = llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>);
       return keepRoundings && !productsAlone ? Verdict{Reason::KeepsRoundings} : acceptsGemv(fusion);
     }
-    if (fusion.getFamily() == "gemm" && !arch.hasWgmma())
+    if (fusion.getFamily() == "gemm" && !arch.multipliesFp8())
       if (Value narrow = fp8Operand(fusion))
         return {Reason::TypeUnsupported, narrow};
     if (fusion.getFamily() == "gemm")

@@ -51,7 +51,7 @@ void CudaDevice::readKernelFile(const ManifestTarget &target) {
     fail("'{}': target '{}' names no kernels; the package is damaged, compile again", package.path(), target.name);
   kernelFileName = fmt::format("{}: {}", package.path(), target.object);
   kernelFile = cuda::parseKernelFile(package.text(target.object), kernelFileName);
-  if (kernelFile.arch != target.name)
+  if (kernelFile.arch != cuda::architectureOf(target.name))
     fail("'{}' is for '{}', expected '{}'; the package is damaged, compile again", kernelFileName, kernelFile.arch,
          target.name);
   int version = context->driver.version();

@@ -9,7 +9,7 @@
 namespace ditc::cuda {
 namespace {
 
-constexpr std::string_view kNative = "sm_", kPortable = "compute_";
+constexpr std::string_view kNative = "sm_", kPortable = "compute_", kPtx = "ptx";
 
 struct TargetName {
   bool portable = false;
@@ -18,7 +18,9 @@ struct TargetName {
 };
 
 /// Nothing for names that are no CUDA target.
-std::optional<TargetName> parse(std::string_view name) {
+std::optional<TargetName> parse(std::string_view target) {
+  std::string architecture = architectureOf(target);
+  std::string_view name = architecture;
   TargetName out;
   out.portable = name.starts_with(kPortable);
   if (!out.portable && !name.starts_with(kNative))
@@ -49,9 +51,15 @@ int fitness(const TargetName &target, ComputeCapability gpu) {
 
 } // namespace
 
+std::string architectureOf(std::string_view target) {
+  if (!target.starts_with(kPtx))
+    return std::string(target);
+  return fmt::format("{}{}", kPortable, target == kPtx ? "80" : target.substr(kPtx.size()));
+}
+
 std::string ComputeCapability::text() const { return fmt::format("{}.{}", major, minor); }
 
-bool isPortable(std::string_view target) { return target.starts_with(kPortable); }
+bool isPortable(std::string_view target) { return target.starts_with(kPortable) || target.starts_with(kPtx); }
 
 const ManifestTarget &chooseTarget(const Manifest &manifest, std::string_view path, ComputeCapability gpu, bool allowJit) {
   const ManifestTarget *best = nullptr;

@@ -17,7 +17,10 @@ struct ComputeCapability {
   std::string text() const;
 };
 
-/// True for "compute_80": text that the driver compiles.
+/// What a target's kernels are for: "compute_80" of "ptx", "compute_89" of "ptx89", others are called what they are.
+std::string architectureOf(std::string_view target);
+
+/// True for "ptx", "ptx89" and "compute_80": text that the driver compiles.
 bool isPortable(std::string_view target);
 
 /// The package's best target for the GPU: code made for exactly this GPU (sm_90a, then sm_90), code of an older GPU

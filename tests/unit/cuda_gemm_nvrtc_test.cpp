@@ -2,6 +2,7 @@
 //
 // Units over gemm_mma.cuh through NVRTC for GPUs of several generations: they compile without warnings, fit the shared
 // memory of the GPU, and do not spill. Skipped where NVRTC is absent.
+#include "codegen/cuda/CudaTarget.h"
 #include "codegen/cuda/Nvrtc.h"
 #include "codegen/cuda/Templates.h"
 #include "codegen/cuda/families/FamilyUnit.h"
@@ -45,6 +46,11 @@ std::vector<Unit> units() {
   };
 }
 
+/// For GPUs that multiply such numbers by mma.sync.
+std::vector<Unit> fp8Units() {
+  return {{"fp8_gelu", fp8Gelu("bf16", 2048, 12288, 3072)}, {"fp8_gelu_short", fp8Gelu("f16", 77, 640, 2064)}, {"fp8_heads_128", fp8Heads("bf16", 4096, 24, 128)}, {"fp8_heads_72", fp8Heads("bf16", 512, 16, 72)}};
+}
+
 class CudaGemmUnit : public testing::TestWithParam<std::string> {};
 
 } // namespace
@@ -53,7 +59,10 @@ TEST_P(CudaGemmUnit, CompilesWithoutSpills) {
   std::string whyNot, arch = GetParam();
   if (!Nvrtc::available(&whyNot))
     GTEST_SKIP() << whyNot;
-  for (const Unit &u : units()) {
+  std::vector<Unit> all = units();
+  if (CudaArch target = *parseCudaArch(arch); target.multipliesFp8() && !target.hasWgmma())
+    std::ranges::copy(fp8Units(), std::back_inserter(all));
+  for (const Unit &u : all) {
     CudaFamilies families(emitChosen, arch);
     ASSERT_TRUE(families.emit(u.kernel)) << families.messages;
     const CudaUnit &unit = families.unit;
@@ -135,4 +144,4 @@ TEST(CudaGemmHopper, HeadsOf72DoNotSpill) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Archs, CudaGemmUnit, testing::Values("sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120a"));
+INSTANTIATE_TEST_SUITE_P(Archs, CudaGemmUnit, testing::Values("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"));

@@ -136,6 +136,17 @@ TEST(CudaGemm, GatedMlpWithOperandsAndRanges) {
   check(body.build());
 }
 
+/// 32 values of k at a time, tails of them, heads, and tiles with longer steps.
+TEST(CudaGemm, Fp8) {
+  auto emit = [](plan::KernelOp kernel, const CudaArch &) { return emitMmaGemm(kernel, CudaArch{"sm_89", 89}); };
+  checkWith(emit, fp8Gelu("bf16", 35, 72, 80));
+  checkWith(emit, fp8Gelu("f16", 17, 200, 16));
+  checkWith(emit, fp8Heads("bf16", 19, 2, 64));
+  checkWith(emit, fp8Heads("f16", 19, 2, 72));
+  for (auto tile : {emitTile<128, 128, 32, 3, 2, 2>, emitTile<128, 64, 32, 4, 4, 1>, emitTile<64, 64, 64, 2, 4, 1>})
+    checkWith(tile, fp8Gelu("bf16", 141, 264, 208));
+}
+
 /// A left side that is a part of something larger, a weight that is a part of another, and rows in batches.
 TEST(CudaGemm, ReadsAndWritesAnyRows) {
   GemmBody body("bf16");

@@ -27,14 +27,14 @@ char *address(uintptr_t value) { return reinterpret_cast<char *>(value); }
 } // namespace
 
 TEST(CudaTarget, BestOfThePackage) {
-  std::vector<std::string> all = {"host", "compute_80", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
+  std::vector<std::string> all = {"host", "ptx", "ptx89", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
   EXPECT_EQ(chosen(all, {8, 0}), "sm_80");
   EXPECT_EQ(chosen(all, {8, 6}), "sm_86");
   EXPECT_EQ(chosen(all, {8, 7}), "sm_86"); // made for an older GPU of the generation
   EXPECT_EQ(chosen(all, {8, 9}), "sm_89");
   EXPECT_EQ(chosen(all, {9, 0}), "sm_90a");
   EXPECT_EQ(chosen(all, {10, 0}), "sm_100a");
-  EXPECT_EQ(chosen(all, {10, 3}), "compute_80"); // sm_100a runs on 10.0 only
+  EXPECT_EQ(chosen(all, {10, 3}), "ptx89"); // sm_100a runs on 10.0 only
   EXPECT_EQ(chosen(all, {12, 0}), "sm_120a");
 }
 
@@ -43,6 +43,10 @@ TEST(CudaTarget, OrderAndPortableCode) {
   EXPECT_EQ(chosen({"compute_90", "compute_80"}, {9, 0}), "compute_90");
   EXPECT_EQ(chosen({"compute_90", "compute_80"}, {8, 9}), "compute_80");
   EXPECT_EQ(chosen({"compute_90", "sm_80"}, {9, 0}), "compute_90");
+  EXPECT_EQ(chosen({"ptx89", "ptx"}, {8, 6}), "ptx");
+  EXPECT_ERROR(chosen({"ptx89"}, {8, 6}), "no code for this GPU");
+  EXPECT_ERROR(chosen({"ptx"}, {9, 0}, false), "let the driver compile the portable code");
+  EXPECT_ERROR(chosen({"ptx8x", "ptx_"}, {9, 0}), "no code for this GPU");
 }
 
 TEST(CudaTarget, Refused) {

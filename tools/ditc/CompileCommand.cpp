@@ -174,12 +174,12 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--pad", arguments->padding, "SYM=batch or SYM=mask:INPUT: refuse to compile unless runs with fewer rows can be padded so (repeatable; what can be shown without it is used anyway)");
   command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
       ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
-  command->add_option("--target", arguments->targets, "what to compile for: host, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a, or ptx for other GPUs (repeatable)")
-      ->check(CLI::IsMember({"host", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx"}))->capture_default_str();
+  command->add_option("--target", arguments->targets, "what to compile for: host, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a, or for other GPUs ptx (from 8.0 on) and ptx89 (from 8.9 on, for fp8 products) (repeatable)")
+      ->check(CLI::IsMember({"host", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx", "ptx89"}))->capture_default_str();
   command->add_option("--host-cpu", arguments->hostCpu, "processor of the host target, LLVM's name or 'native' (default: x86-64-v3 on x86-64)");
   command->add_option("--numerics", arguments->numerics, "fast: fp32 inside kernels; eager: every rounding of the source graph")
       ->check(CLI::IsMember({"fast", "eager"}))->capture_default_str();
-  command->add_option("--quantize", arguments->quantize, "fp8: products with weights multiply e4m3 numbers scaled by rows, for host and sm_90a (docs/quantization.md)")
+  command->add_option("--quantize", arguments->quantize, "fp8: products with weights multiply e4m3 numbers scaled by rows, for host, sm_89, sm_90a, sm_120a and ptx89 (docs/quantization.md)")
       ->check(CLI::IsMember({"none", "fp8"}))->capture_default_str();
   command->add_option("--quantize-attention", arguments->quantizeAttention, "int8: attention multiplies i8 queries and keys, e4m3 weights and values, for host and sm_90a (docs/quantization.md)")
       ->check(CLI::IsMember({"none", "int8"}))->capture_default_str();

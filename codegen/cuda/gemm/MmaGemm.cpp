@@ -43,7 +43,7 @@ public:
       WeightRows weight = arguments.weightRows(i);
       p.bEnd[i] = arguments.weightEnd(i);
       int64_t row = plan::layoutOf(arguments.types[weight.argument]).strides[0], none;
-      if (failed(place(weight.argument, offsetof(Problem, b) + 8 * i, p.bRow[i], none, std::pair{row, int64_t(0)}, 2 * row * weight.first)))
+      if (failed(place(weight.argument, offsetof(Problem, b) + 8 * i, p.bRow[i], none, std::pair{row, int64_t(0)}, row * weight.first)))
         return failure();
     }
     for (size_t i = 0; i < 4; ++i) {
@@ -58,15 +58,16 @@ public:
   }
 
 private:
-  /// Rows of an argument from `skipped` bytes on, which start on 16 bytes.
+  /// Rows of an argument from `skipped` elements on, which start on 16 bytes.
   LogicalResult place(unsigned argument, size_t at, int64_t &row, int64_t &batch, std::optional<std::pair<int64_t, int64_t>> strides, int64_t skipped = 0) {
     MemRefType type = arguments.types[argument];
     bool isDense = plan::layoutOf(type).strides.back() == 1 || type.getShape().back() == 1;
     if (!strides || !isDense || arguments.alignments[argument] < 16)
       return failure();
-    patches.push_back({static_cast<uint32_t>(offset + at), cuda::PointerPatch{argument, skipped}});
+    int64_t bytes = dit::elementBytes(type.getElementType()), piece = 16 / bytes;
+    patches.push_back({static_cast<uint32_t>(offset + at), cuda::PointerPatch{argument, bytes * skipped}});
     std::tie(row, batch) = *strides;
-    bool startsAligned = (row % 8 == 0 || arguments.split.rows == 1) && (batch % 8 == 0 || arguments.split.batches == 1);
+    bool startsAligned = (row % piece == 0 || arguments.split.rows == 1) && (batch % piece == 0 || arguments.split.batches == 1);
     return success(startsAligned);
   }
 
@@ -78,6 +79,8 @@ private:
 std::string unitText(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTiles &tiles) {
   auto flag = [](bool value) { return value ? "true" : "false"; };
   int chunk = gemm.program.gated ? kMmaChunk / 2 : kMmaChunk;
+  int operandBytes = static_cast<int>(dit::elementBytes(gemm.operandType()));
+  std::string operand = gemm.operandType() == gemm.resultType() ? "Element" : cudaTypeName(gemm.operandType()).substr(6);
   return fmt::format(R"(#include "common/epilogue_functions.cuh"
 #include "gemm_mma.cuh"
 using namespace ditc;
@@ -87,6 +90,7 @@ using namespace ditc;
 using Element = {};
 struct Config {{
   using Element = ::Element;
+  using Operand = {};
   static constexpr int BLOCK_M = {}, BLOCK_N = {}, BLOCK_K = {}, STAGES = {};
   static constexpr int WARPS_M = {}, WARPS_N = {}, GROUP = {}, RANGES = {}, CHUNK = {};
   static constexpr bool EVEN = {}, GATED = {};
@@ -95,11 +99,11 @@ struct Config {{
 {}
 {}
 extern "C" __global__ void __launch_bounds__({}, 2)
-{}(const __grid_constant__ gemm_mma::Params<Element, {}> params, const __grid_constant__ gemm_mma::Epilogues<Epilogue, {}> epilogues) {{
+{}(const __grid_constant__ gemm_mma::Params<Config, {}> params, const __grid_constant__ gemm_mma::Epilogues<Epilogue, {}> epilogues) {{
   gemm_mma::run<Config>(params, epilogues);
 }}
 )",
-                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), tiles.m, tiles.n, tiles.k, tiles.stages,
+                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), operand, tiles.m, tiles.n, tiles.k * 2 / operandBytes, tiles.stages,
                      tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), chunk, flag(gemm.isEven(chunk)), flag(gemm.program.gated), gemm.epilogue().functions,
                      gemm.epilogue().type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }

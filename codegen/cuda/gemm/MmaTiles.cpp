@@ -67,7 +67,7 @@ Machine machineOf(const CudaArch &arch) {
 double cost(ArrayRef<GemmSize> sizes, const Candidate &candidate, const Machine &machine) {
   const MmaTiles &t = candidate.tiles;
   constexpr double kFixed = 192; // values of k that take as long as filling the pipeline and the epilogue
-  double steps = kFixed + llvm::alignTo(sizes.front().k, t.k);
+  double steps = kFixed + llvm::alignTo(sizes.front().k * sizes.front().operandBytes / 2, t.k);
   double perSm = std::ceil(static_cast<double>(tileCount(sizes, t)) / machine.multiprocessors);
   double alone = perSm < candidate.blocksPerSm ? 0.75 : 1; // nothing hides its waits
   return perSm * steps * t.m * t.n / (candidate.rate * alone);

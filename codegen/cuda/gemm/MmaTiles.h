@@ -9,7 +9,9 @@ namespace ditc {
 
 /// A Config of gemm_mma.cuh; see there.
 struct MmaTiles {
-  int m = 128, n = 128, k = 32, stages = 3, warpsM = 2, warpsN = 2;
+  int m = 128, n = 128;
+  int k = 32; ///< of 16-bit values; twice as many of e4m3
+  int stages = 3, warpsM = 2, warpsN = 2;
   int group = 8;
 
   int threads() const { return 32 * warpsM * warpsN; }

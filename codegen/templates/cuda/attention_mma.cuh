@@ -233,8 +233,8 @@ __device__ inline void multiplyKeys(float (&scores)[L::N_TILES][4], const MmaWor
     for (int n = 0; n < L::N_TILES; n += 2) {
       MmaWord b[4];
       loadMatrices4(b, row + 8 * n * L::QK_PITCH + 16 * step);
-      mma16816<Element>(scores[n], a, b[0], b[1]);
-      mma16816<Element>(scores[n + 1], a, b[2], b[3]);
+      mma16x8<Element>(scores[n], a, b[0], b[1]);
+      mma16x8<Element>(scores[n + 1], a, b[2], b[3]);
     }
   }
 }
@@ -253,8 +253,8 @@ __device__ inline void multiplyValues(Rows<L> &rows, const float (&p)[L::N_TILES
     for (int n = 0; n < L::V_TILES; n += 2) {
       MmaWord b[4];
       loadMatrices4Transposed(b, row + 16 * step * L::V_PITCH + 8 * n);
-      mma16816<Element>(rows.output[n], a, b[0], b[1]);
-      mma16816<Element>(rows.output[n + 1], a, b[2], b[3]);
+      mma16x8<Element>(rows.output[n], a, b[0], b[1]);
+      mma16x8<Element>(rows.output[n + 1], a, b[2], b[3]);
     }
   }
 }

@@ -49,6 +49,7 @@ using conv::placeOf;
 /// What gemm_mma's loop asks of a Config beside the tiles.
 template <class Config>
 struct OneProduct : Config {
+  using Operand = typename Config::Element;
   static constexpr bool GATED = false;
 };
 

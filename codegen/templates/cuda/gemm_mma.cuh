@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix product for the tensor cores of every GPU since sm_80: out = epilogue(A Bᵀ), A [batch][M][K], B [N][K] (a linear
-// layer's weight as it is stored), 16-bit values, fp32 accumulation; one or two products of different sizes in one
+// layer's weight as it is stored), 16-bit values or (since sm_89) e4m3, fp32 accumulation; one or two products of different sizes in one
 // launch. A block computes one tile.
 //
 //                    B  BLOCK_N rows of the weight             a block over time
@@ -14,10 +14,11 @@
 //       └───────┘  └───────┴───────┘                           multiplied; the epilogue needs none.
 //
 //   Config      allowed                        meaning
-//   Element     BF16, F16                      storage of A, B, out and of what the epilogue reads
+//   Operand     BF16, F16, E4M3                storage of A and B
+//   Element     BF16, F16                      storage of out and of what the epilogue reads; Operand's where that is 16-bit
 //   BLOCK_M     multiple of 16 · WARPS_M       rows of a tile
 //   BLOCK_N     multiple of 16 · WARPS_N       columns of a tile; 32 · WARPS_N with GATED
-//   BLOCK_K     32, 64                         values of k in a step
+//   BLOCK_K     32, 64; of E4M3 64, 128        values of k in a step: 64 or 128 bytes
 //   STAGES      2 …                            steps in flight
 //   WARPS_M     1 …                            warps above each other
 //   WARPS_N     1 …                            warps beside each other, each with whole chunks of the epilogue's COLUMNS
@@ -27,7 +28,7 @@
 //   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,
 //                                              the other half U's at the same places, and so a warp's; b[0] is G, b[1] U
 //
-//   K and N are multiples of 8, every row starts on 16 bytes; M, N and K need not fill tiles. K may come in two ranges, A
+//   N is a multiple of 8, and K of 8 or, with E4M3, of 16; every row starts on 16 bytes; M, N and K need not fill tiles. K may come in two ranges, A
 //   from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as separate
 //   weights), whose ends are multiples of BLOCK_N. Rows, heads and batches of `out` may have any strides. The epilogue is
 //   one of common/epilogue.cuh without RESIDUAL: what it adds it loads itself.
@@ -36,7 +37,7 @@
 //   a matrix lie in different banks. Results leave as 16 bytes a thread: the four threads of a quad exchange what they
 //   hold of four groups of eight columns.
 //
-//   shared memory  STAGES · 2 · BLOCK_K · (BLOCK_M + BLOCK_N) bytes
+//   shared memory  STAGES · 64 or 128 · (BLOCK_M + BLOCK_N) bytes
 //   registers      BLOCK_M · BLOCK_N / THREADS accumulators, WARP_M / 2 + 8 for the operands, about 50
 #pragma once
 
@@ -50,17 +51,17 @@ namespace ditc::gemm_mma {
 /// Fills stages. A thread copies one piece of every ROWS_APART-th row.
 template <class L>
 struct Loader {
-  using Element = typename L::Element;
-  const Problem<Element> &p;
-  const Element *a[L::RANGES], *b, *up;  // this thread's first row; `up` with GATED
+  using Operand = typename L::Operand;
+  const typename L::Problem &p;
+  const Operand *a[L::RANGES], *b, *up;  // this thread's first row; `up` with GATED
   i64 bRow, upRow;
   int column, aRows, bRows;  // first value of k in a step; rows of this thread that exist
   int firstSteps, steps;
   int at;  // in a stage, of A
 
-  __device__ Loader(const Problem<Element> &p, const Tile &tile) : p(p) {
+  __device__ Loader(const typename L::Problem &p, const Tile &tile) : p(p) {
     int row = threadIdx.x / L::PIECES, piece = threadIdx.x % L::PIECES;
-    column = 8 * piece, at = row * L::BLOCK_K + L::swizzled(row, piece);
+    column = L::PIECE * piece, at = row * L::BLOCK_K + L::swizzled(row, piece);
     aRows = ceilDiv(p.rows - tile.row - row, L::ROWS_APART);
     bRows = ceilDiv(p.columns - tile.column - row, L::ROWS_APART);
 #pragma unroll
@@ -82,13 +83,13 @@ struct Loader {
 
   /// Starts copying step `step`, zeros where there is nothing. Where a row does not exist nothing is read, so that its
   /// address may be anything.
-  __device__ void start(Element *shared, int step) const {
+  __device__ void start(Operand *shared, int step) const {
     if (step < steps) {
       bool second = L::RANGES == 2 && step >= firstSteps;
       int k = (second ? step - firstSteps : step) * L::BLOCK_K + column;
       bool inside = k < p.k[second];
-      Element *stage = shared + step % L::STAGES * L::STAGE + at;
-      const Element *fromA = a[second] + k, *fromB = b + (second ? p.k[0] : 0) + k;
+      Operand *stage = shared + step % L::STAGES * L::STAGE + at;
+      const Operand *fromA = a[second] + k, *fromB = b + (second ? p.k[0] : 0) + k;
       i64 aRow = p.aRow[second];
 #pragma unroll
       for (int i = 0; i < L::BLOCK_M / L::ROWS_APART; ++i)
@@ -99,7 +100,7 @@ struct Loader {
           copyAsync<16>(stage + L::B_AT + i * L::ROWS_APART * L::BLOCK_K, fromB + i * L::ROWS_APART * bRow,
                         inside && i < bRows);
       if constexpr (L::GATED) {
-        const Element *fromUp = up + (second ? p.k[0] : 0) + k;
+        const Operand *fromUp = up + (second ? p.k[0] : 0) + k;
 #pragma unroll
         for (int i = 0; i < L::WIDTH / L::ROWS_APART; ++i)
           copyAsync<16>(stage + L::B_AT + (i * L::ROWS_APART + L::WIDTH) * L::BLOCK_K, fromUp + i * L::ROWS_APART * upRow,
@@ -114,7 +115,7 @@ struct Loader {
 
 /// A chunk of an epilogue's results. It lies in one output and one head.
 template <class L, int COLUMNS>
-__device__ void store(const Problem<typename L::Element> &p, int batch, int row, int column, const float *x) {
+__device__ void store(const typename L::Problem &p, int batch, int row, int column, const float *x) {
   using P = Pair<typename L::Element>;
   int part = 0, inPart = column;
 #pragma unroll
@@ -142,7 +143,7 @@ __device__ void store(const Problem<typename L::Element> &p, int batch, int row,
 }
 
 template <class L, class Epilogue>
-__device__ void finish(const Problem<typename L::Element> &p, const Epilogue &epilogue, const Tile &tile, int warpRow,
+__device__ void finish(const typename L::Problem &p, const Epilogue &epilogue, const Tile &tile, int warpRow,
                        int warpColumn, Accumulators<L> &acc) {
   constexpr int COLUMNS = Epilogue::COLUMNS;
   static_assert(L::WARP_WIDTH % COLUMNS == 0, "a warp has whole chunks of the epilogue");
@@ -169,12 +170,12 @@ __device__ void finish(const Problem<typename L::Element> &p, const Epilogue &ep
 
 /// Launch: one block a tile, Layout<Config>::THREADS threads, Layout<Config>::SHARED_BYTES of dynamic shared memory.
 template <class Config, class Epilogue, int PROBLEMS>
-__device__ void run(const Params<typename Config::Element, PROBLEMS> &params,
+__device__ void run(const Params<Config, PROBLEMS> &params,
                     const Epilogues<Epilogue, PROBLEMS> &epilogues) {
   using L = Layout<Config>;
   extern __shared__ SharedChunk sharedMemory[];
-  auto *shared = reinterpret_cast<typename L::Element *>(sharedMemory);
-  Tile tile = tileOf<L, PROBLEMS>(params, blockIdx.x);
+  auto *shared = reinterpret_cast<typename L::Operand *>(sharedMemory);
+  Tile tile = tileOf<L>(params, blockIdx.x);
   int which = PROBLEMS == 1 ? 0 : tile.problem;
   const auto &p = params.problem[which];
   int warp = threadIdx.x / 32, warpRow = warp / L::WARPS_N * L::WARP_M, warpColumn = warp % L::WARPS_N * L::WARP_WIDTH;

@@ -10,9 +10,9 @@
 namespace ditc::gemm_mma {
 
 /// One product. Rows are counted per batch, strides in elements; a tile does not span batches.
-template <class Element>
+template <class Operand, class Element>
 struct Problem {
-  const Element *a[2], *b[4];  // GATED: b[0] gives the gate, b[1] what it is multiplied with
+  const Operand *a[2], *b[4];  // GATED: b[0] gives the gate, b[1] what it is multiplied with
   Element *out[4];
   i64 aRow[2], aBatch[2], bRow[4], outRow[4], outHead[4], outBatch[4];
   int rows, batches, columns;  // GATED: columns of the output
@@ -22,9 +22,9 @@ struct Problem {
   int bEnd[4];         // columns before bEnd[i] are products with b[i]
 };
 
-template <class Element, int PROBLEMS>
+template <class Config, int PROBLEMS>
 struct Params {
-  Problem<Element> problem[PROBLEMS];
+  Problem<typename Config::Operand, typename Config::Element> problem[PROBLEMS];
 };
 
 /// One epilogue per product.
@@ -37,26 +37,29 @@ struct Epilogues {
 template <class Config>
 struct Layout : Config {
   using Element = typename Config::Element;
+  using Operand = typename Config::Operand;
+  using Problem = gemm_mma::Problem<Operand, Element>;
   static constexpr int BLOCK_M = Config::BLOCK_M, BLOCK_N = Config::BLOCK_N, BLOCK_K = Config::BLOCK_K;
   static constexpr int THREADS = 32 * Config::WARPS_M * Config::WARPS_N;
   static constexpr int WARP_M = BLOCK_M / Config::WARPS_M, WARP_N = BLOCK_N / Config::WARPS_N;
   static constexpr int WIDTH = Config::GATED ? BLOCK_N / 2 : BLOCK_N;  // columns of the output that a tile is
   static constexpr int WARP_WIDTH = WIDTH / Config::WARPS_N;           // and a warp
-  static constexpr int BANDS = WARP_M / 16, GROUPS = WARP_N / 8, K_STEPS = BLOCK_K / 16;
-  static constexpr int PIECES = BLOCK_K / 8;              // of 16 bytes in a row of a stage
+  static constexpr int BANDS = WARP_M / 16, GROUPS = WARP_N / 8;
+  static constexpr int ROW_BYTES = BLOCK_K * static_cast<int>(sizeof(Operand)), K_STEPS = ROW_BYTES / 32;
+  static constexpr int PIECE = 16 / static_cast<int>(sizeof(Operand)), PIECES = BLOCK_K / PIECE;  // values; of a row of a stage
   static constexpr int ROWS_APART = THREADS / PIECES;     // rows that are copied at once
   static constexpr int B_AT = BLOCK_M * BLOCK_K, STAGE = B_AT + BLOCK_N * BLOCK_K;  // elements
-  static constexpr int SHARED_BYTES = 2 * STAGE * Config::STAGES;
+  static constexpr int SHARED_BYTES = static_cast<int>(sizeof(Operand)) * STAGE * Config::STAGES;
 
   static_assert(WARP_M % 16 == 0 && WARP_N % (Config::GATED ? 32 : 16) == 0, "a warp's part is made of 16 x 16 products");
-  static_assert(BLOCK_K == 32 || BLOCK_K == 64, "a row of a stage is 64 or 128 bytes");
+  static_assert(ROW_BYTES == 64 || ROW_BYTES == 128, "a row of a stage is 64 or 128 bytes");
   static_assert(BLOCK_M % ROWS_APART == 0 && (!Config::GATED || WIDTH % ROWS_APART == 0) && ROWS_APART % 8 == 0,
                 "rows are copied evenly; those of B need not be");
   static_assert(Config::STAGES >= 2, "one step is copied while another is multiplied");
 
   /// Where piece `piece` of a row lies, in elements from the row's start.
   __device__ static int swizzled(int row, int piece) {
-    return (PIECES == 8 ? piece ^ row % 8 : piece ^ row / 2 % 4) * 8;
+    return (PIECES == 8 ? piece ^ row % 8 : piece ^ row / 2 % 4) * PIECE;
   }
 };
 
@@ -84,8 +87,8 @@ __device__ int across(const Problem &p) {
 
 /// The tile of a block: down GROUP tiles of M, then one step in N, so that blocks that run at the same time read few
 /// different rows of A and B.
-template <class L, int PROBLEMS>
-__device__ Tile tileOf(const Params<typename L::Element, PROBLEMS> &params, int index) {
+template <class L, class Config, int PROBLEMS>
+__device__ Tile tileOf(const Params<Config, PROBLEMS> &params, int index) {
   int which = 0;
   if constexpr (PROBLEMS == 2) {
     const auto &first = params.problem[0];

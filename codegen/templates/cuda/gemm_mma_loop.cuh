@@ -11,7 +11,7 @@ namespace ditc::gemm_mma {
 
 // ---- products -----------------------------------------------------------------------------------------------------
 
-/// A warp's operands: of A for this and the next 16 values of k, of B for this and the next 16 columns.
+/// A warp's operands: of A for this and the next 32 bytes of k, of B for this and the next 16 columns.
 template <class L>
 struct Operands {
   static constexpr int PAIRS = L::WARP_N / 16;  // of groups of eight columns
@@ -25,7 +25,7 @@ struct Operands {
     rowOfB = warpColumn + lane / 16 * 8 + lane % 8, pieceOfB = lane / 8 % 2;
   }
 
-  __device__ void loadA(const typename L::Element *stage, int k) {
+  __device__ void loadA(const typename L::Operand *stage, int k) {
     const auto *rows = stage + rowOfA * L::BLOCK_K + L::swizzled(rowOfA, 2 * k + pieceOfA);
 #pragma unroll
     for (int band = 0; band < L::BANDS; ++band)
@@ -33,7 +33,7 @@ struct Operands {
   }
   /// Two operands take turns, whatever the number of pairs in a step of k: there are an even number of steps.
   __device__ static int turn(int k, int pair) { return (k * PAIRS + pair) % 2; }
-  __device__ void loadB(const typename L::Element *stage, int k, int pair) {
+  __device__ void loadB(const typename L::Operand *stage, int k, int pair) {
     int otherHalf = L::GATED && pair >= PAIRS / 2 ? L::WIDTH - L::WARP_WIDTH : 0;
     const auto *columns = stage + L::B_AT + (rowOfB + 16 * pair + otherHalf) * L::BLOCK_K;
     loadMatrices4(b[turn(k, pair)], columns + L::swizzled(rowOfB, 2 * k + pieceOfB));
@@ -43,8 +43,8 @@ struct Operands {
     const MmaWord(&right)[4] = b[turn(k, pair)];
 #pragma unroll
     for (int band = 0; band < L::BANDS; ++band) {
-      mma16816<typename L::Element>(acc[band][2 * pair], a[k % 2][band], right[0], right[1]);
-      mma16816<typename L::Element>(acc[band][2 * pair + 1], a[k % 2][band], right[2], right[3]);
+      mma16x8<typename L::Operand>(acc[band][2 * pair], a[k % 2][band], right[0], right[1]);
+      mma16x8<typename L::Operand>(acc[band][2 * pair + 1], a[k % 2][band], right[2], right[3]);
     }
   }
 };
@@ -63,7 +63,7 @@ __device__ void clear(Accumulators<L> &acc) {
 /// The sums of a tile. While 16 columns are multiplied, the operands of the next are on their way to registers.
 /// Load: `steps`, and start(shared, step), which is called once for each step in order, and for those behind the last.
 template <class L, class Load>
-__device__ void accumulate(Load &&loader, typename L::Element *shared, int warpRow, int warpColumn,
+__device__ void accumulate(Load &&loader, typename L::Operand *shared, int warpRow, int warpColumn,
                            Accumulators<L> &acc) {
   constexpr int PAIRS = Operands<L>::PAIRS, LAST_K = L::K_STEPS - 1;
   clear<L>(acc);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensor cores of every GPU since sm_80 behind names: mma.sync on 16×8×16 tiles of 16-bit values, ldmatrix, and
-// asynchronous copies of 4 to 16 bytes. Beside each instruction stands what it does as plain C++ with shuffles, for
-// machines without a GPU.
+// Tensor cores of every GPU since sm_80 behind names: mma.sync on 16×8 tiles over 32 bytes of k (16 values of 16 bits, or 32 of
+// E4M3 since sm_89), ldmatrix, and asynchronous copies of 4 to 16 bytes. Beside each instruction stands what it does as plain
+// C++ with shuffles, for machines without a GPU.
 //
 //   one tile, lane = 4 row + pair            A 16×16                    B 16×8 (k by column)      C 16×8, fp32
 //     row  = lane / 4    (0 … 7)      a[0] (row,   2 pair)       b[0] (2 pair,   row)      c[0], c[1] (row,   2 pair)
 //     pair = lane % 4    (0 … 3)      a[1] (row+8, 2 pair)       b[1] (2 pair+8, row)      c[2], c[3] (row+8, 2 pair)
 //                                     a[2] (row,   2 pair+8)     each word holds two neighbours along k
-//                                     a[3] (row+8, 2 pair+8)
+//                                     a[3] (row+8, 2 pair+8)     (of E4M3 four: 4 pair, and 16 further)
 #pragma once
 
 #include "common/elements.cuh"
@@ -46,22 +46,31 @@ __device__ inline void loadMatrices4Transposed(MmaWord (&m)[4], const void *row)
 
 /// c += a · b
 template <class Element>
-__device__ void mma16816(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1);
+__device__ void mma16x8(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1);
 
 template <>
-__device__ inline void mma16816<BF16>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
+__device__ inline void mma16x8<BF16>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <>
-__device__ inline void mma16816<F16>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
+__device__ inline void mma16x8<F16>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#if __CUDA_ARCH__ >= 890
+template <>
+__device__ inline void mma16x8<E4M3>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
 
 #else
 
@@ -84,13 +93,17 @@ __device__ inline void loadMatrices4Transposed(MmaWord (&m)[4], const void *row)
   }
 }
 
+/// The products of a word's values, two or four.
 template <class Element>
-__device__ inline float dotPair(MmaWord a, MmaWord b, float sum) {
-  return sum + Pair<Element>::low(a) * Pair<Element>::low(b) + Pair<Element>::high(a) * Pair<Element>::high(b);
+__device__ inline float dotWord(MmaWord a, MmaWord b, float sum) {
+  using P = Pair<Element>;
+  for (int i = 0; i < 4; i += 2 * static_cast<int>(sizeof(Element)), a >>= 16, b >>= 16)
+    sum = sum + P::low(a) * P::low(b) + P::high(a) * P::high(b);
+  return sum;
 }
 
 template <class Element>
-__device__ inline void mma16816(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
+__device__ inline void mma16x8(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
   using Two = unsigned long long;
   int lane = threadIdx.x % 32, row = lane / 4, column = lane % 4 * 2;
   for (int pair = 0; pair < 4; ++pair) {  // of k
@@ -98,8 +111,8 @@ __device__ inline void mma16816(float (&c)[4], const MmaWord (&a)[4], MmaWord b0
     Two bottom = __shfl_sync(kWholeWarp, a[1] | Two(a[3]) << 32, 4 * row + pair);
     for (int i = 0; i < 2; ++i) {
       Two b = __shfl_sync(kWholeWarp, b0 | Two(b1) << 32, 4 * (column + i) + pair);
-      c[i] = dotPair<Element>(top, b, dotPair<Element>(top >> 32, b >> 32, c[i]));
-      c[2 + i] = dotPair<Element>(bottom, b, dotPair<Element>(bottom >> 32, b >> 32, c[2 + i]));
+      c[i] = dotWord<Element>(top, b, dotWord<Element>(top >> 32, b >> 32, c[i]));
+      c[2 + i] = dotWord<Element>(bottom, b, dotWord<Element>(bottom >> 32, b >> 32, c[2 + i]));
     }
   }
 }
