@@ -53,6 +53,9 @@ TEST(CudaTarget, Refused) {
   EXPECT_ERROR(chosen({"host", "sm_90a"}, {8, 6}), "no code for this GPU (compute capability 8.6)", "it has host, sm_90a",
                "compile it with --target sm_86");
   EXPECT_ERROR(chosen({"host"}, {9, 0}), "--target sm_90a");
+  EXPECT_ERROR(chosen({"sm_90a"}, {10, 3}), "compile it with --target ptx");
+  EXPECT_ERROR(chosen({"sm_90a"}, {8, 7}), "compile it with --target sm_86");
+  EXPECT_ERROR(chosen({"sm_90a"}, {7, 5}), "ditc compiles for GPUs from compute capability 8.0 on");
   EXPECT_ERROR(chosen({"compute_80"}, {9, 0}, false), "let the driver compile the portable code (--no-jit, no_jit or allow_jit=False");
   EXPECT_ERROR(chosen({"sm_x", "sm_", "sm_9", "compute_"}, {9, 0}), "no code for this GPU");
   EXPECT_ERROR(chosen({}, {9, 0}), "it has no targets");

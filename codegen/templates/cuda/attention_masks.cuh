@@ -20,6 +20,7 @@
 
 #include "attention_blocks.cuh"
 #include "attention_ptx.cuh"
+#include "common/scalars.cuh"
 
 namespace ditc {
 
@@ -140,7 +141,7 @@ struct SoftCap : NoMask {
   __device__ void apply(float (&scores)[COUNT], const Fragment &, const WorkTile &, ScorePlace) const {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)  // tanh y = 1 - 2 / (1 + e^2y), exact enough where tanh.approx (5e-4) is not
-      scores[i] = factor - __fdividef(2.0f * factor, 1.0f + exp2Approx(fminf(scores[i] * inverse, 126.0f)));
+      scores[i] = factor - __fdividef(2.0f * factor, 1.0f + exp2Approx(minimum(scores[i] * inverse, 126.0f)));
   }
 };
 
