@@ -3,6 +3,9 @@
 
 #include "compiler/import/Buckets.h"
 #include "compiler/import/Importer.h"
+#include "runtime/Error.h"
+
+#include "mlir/IR/MLIRContext.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,6 +57,20 @@ json describeWeights(const Pt2Archive &archive) {
   return {{"tensors", archive.weights().size()}, {"with_bytes", stored}, {"elements", elements}, {"bytes", bytes}, {"constants", archive.constants().size()}};
 }
 
+/// What shows only when the graph is built: a loop whose condition depends on data, a result that is no tensor. Empty for
+/// exports with symbols, whose sizes a bucket would have to bind.
+std::string refusalOf(const ExportedProgram &program, const Pt2Archive &archive) {
+  if (!describeSymbols(program).empty())
+    return "";
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  try {
+    importProgram(context, program, archive, {});
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
 } // namespace
 
 json inspect(const std::string &path) {
@@ -77,6 +94,9 @@ json inspect(const std::string &path) {
   result["ops"] = ops;
   for (const UnsupportedNode &node : findUnsupported(program, archive))
     result["unsupported"].push_back({{"target", node.target}, {"module", node.modulePath}, {"node", node.nodeName}, {"reason", node.reason}});
+  if (result["unsupported"].empty())
+    if (std::string reason = refusalOf(program, archive); !reason.empty())
+      result["unsupported"].push_back({{"target", nullptr}, {"module", nullptr}, {"node", nullptr}, {"reason", reason}});
   return result;
 }
 
@@ -111,7 +131,8 @@ std::string describe(const json &inspection) {
     return text + "every op is supported\n";
   text += fmt::format("not supported ({})\n", inspection["unsupported"].size());
   for (const json &node : inspection["unsupported"])
-    text += fmt::format("  {} at '{}' ({}): {}\n", node["target"].get<std::string>(), node["module"].get<std::string>(), node["node"].get<std::string>(), node["reason"].get<std::string>());
+    text += node["target"].is_null() ? fmt::format("  {}\n", node["reason"].get<std::string>())
+                                     : fmt::format("  {} at '{}' ({}): {}\n", node["target"].get<std::string>(), node["module"].get<std::string>(), node["node"].get<std::string>(), node["reason"].get<std::string>());
   return text;
 }
 

@@ -39,9 +39,9 @@ std::string folderOf(const std::string &path) {
 std::string targetOf(const std::string &path) {
   std::error_code error;
   std::filesystem::path target = path;
+  std::filesystem::file_status status = std::filesystem::status(target, error); // behind links, such as /dev/stdout
   if (std::filesystem::is_symlink(std::filesystem::symlink_status(target, error)))
     target = std::filesystem::weakly_canonical(target, error);
-  std::filesystem::file_status status = std::filesystem::status(target, error);
   bool replaceable = std::filesystem::is_regular_file(status) || std::filesystem::is_directory(status); // renaming onto a folder fails by itself
   if (std::filesystem::exists(status) && !replaceable)
     fail("cannot write '{}': it is a device or a pipe, not a file; choose another path", path);

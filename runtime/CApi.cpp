@@ -391,7 +391,10 @@ ditc_status runCall(const RunCall &call, void *callersStream) {
   ditc_status status = guarded([&] { ran = runInPackage(call, pad, fallback != nullptr); });
   if (status != DITC_OK || ran)
     return status;
-  return fallback(user, call.inputs, call.inputCount, call.outputs, call.outputCount, callersStream);
+  status = fallback(user, call.inputs, call.inputCount, call.outputs, call.outputCount, callersStream);
+  if (status != DITC_OK)
+    guarded([&] { lastError() = fmt::format("{}: no bucket has these inputs, and the fallback returned status {}", call.function, static_cast<int>(status)); });
+  return status;
 }
 
 } // namespace

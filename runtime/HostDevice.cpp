@@ -21,7 +21,10 @@ namespace {
 class HostMemory : public DeviceMemory {
 public:
   HostMemory(void *address, uint64_t bytes) : DeviceMemory(static_cast<char *>(address), bytes) {}
-  ~HostMemory() override { munmap(data(), bytes()); }
+  ~HostMemory() override { munmap(data(), mappedBytes(bytes())); }
+
+  /// Of nothing a page, which has an address.
+  static uint64_t mappedBytes(uint64_t bytes) { return std::max<uint64_t>(bytes, 1); }
 };
 
 using KernelFunction = void(char *const *);
@@ -141,6 +144,9 @@ std::optional<bool> hasInstructionSet(std::string_view name) {
   DITC_ASK("fma")
   DITC_ASK("bmi")
   DITC_ASK("bmi2")
+  DITC_ASK("f16c")
+  DITC_ASK("lzcnt")
+  DITC_ASK("movbe")
   DITC_ASK("avx512f")
   DITC_ASK("avx512bw")
   DITC_ASK("avx512cd")
@@ -199,12 +205,11 @@ HostDevice::HostDevice(const Package &package, const DeviceOptions &options) : p
 }
 
 MemoryRef HostDevice::allocate(uint64_t bytes, std::string_view purpose) {
-  uint64_t size = std::max<uint64_t>(bytes, 1);
-  void *address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *address = mmap(nullptr, HostMemory::mappedBytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED)
     fail("cannot allocate {} bytes for {}: {}; free memory or use a smaller bucket", bytes, purpose,
          std::strerror(errno));
-  return std::make_shared<HostMemory>(address, size);
+  return std::make_shared<HostMemory>(address, bytes);
 }
 
 std::unique_ptr<Queue> HostDevice::openQueue() { return std::make_unique<HostQueue>(); }

@@ -58,7 +58,7 @@ private:
 /// Names, as LLVM has them, of what of an x86 processor can be asked for.
 inline constexpr std::string_view kInstructionSets[] = {
     "sse3", "ssse3", "sse4.1", "sse4.2",  "popcnt",   "avx",      "avx2",     "fma",
-    "bmi",  "bmi2",  "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+    "bmi",  "bmi2",  "f16c",   "lzcnt",  "movbe",    "avx512f",  "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
 
 /// What this machine lacks to run code that was compiled for the target's triple and processor; empty when nothing is
 /// known to be missing. A processor's name alone says nothing unless it is a level; its instruction sets do.

@@ -3,6 +3,7 @@
 // Copies between strided and dense tensors.
 #include "runtime/TensorRef.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -44,7 +45,7 @@ template <typename Copy> void forEachRun(const TensorRef &tensor, const Copy &co
 } // namespace
 
 bool TensorRef::isDense() const {
-  if (strides.empty())
+  if (strides.empty() || std::ranges::find(shape, 0) != shape.end())
     return true;
   int64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0; expected *= shape[i])

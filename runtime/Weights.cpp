@@ -29,7 +29,7 @@ WeightStore::WeightStore(const Package &package, std::shared_ptr<Device> device,
 const ManifestWeight &WeightStore::check(const TensorRef &tensor, std::string_view source) const {
   auto found = package.manifest().weights.find(tensor.name);
   if (found == package.manifest().weights.end())
-    fail("{}: '{}' has no weight '{}'; ditc-run info lists its weights", source, package.path(), tensor.name);
+    fail("{}: '{}' has no weight '{}'; ditc-run info --list-weights lists those it has", source, package.path(), tensor.name);
   const ManifestWeight &weight = found->second;
   if (weight.dtype != tensor.dtype || weight.shape != tensor.shape)
     fail("{}: weight '{}' is {}, '{}' expects {}; convert it or compile the package for it", source, tensor.name,

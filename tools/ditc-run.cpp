@@ -77,6 +77,9 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
+    bool json = std::any_of(argv + 1, argv + argc, [](const char *word) { return std::string_view(word) == "--json"; });
+    if (error.get_exit_code() != 0 && json)
+      return guarded(true, [&]() -> int { throw Error(ErrorKind::Usage, error.what()); });
     return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::Usage);
   }
   if (app.got_subcommand("run"))

@@ -39,7 +39,7 @@ static std::string hostFeatures() {
 
 llvm::Expected<MachineName> resolveMachine(llvm::StringRef cpu) {
   initialiseTargets();
-  MachineName name{llvm::sys::getDefaultTargetTriple(), cpu.str(), "", {}};
+  MachineName name{llvm::sys::getDefaultTargetTriple(), cpu.str(), cpu.str(), "", {}};
   llvm::Triple triple(name.triple);
   if (cpu.empty()) {
     name.cpu = triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v3" : "generic";
@@ -54,11 +54,18 @@ llvm::Expected<MachineName> resolveMachine(llvm::StringRef cpu) {
   std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(triple, "generic", ""));
   if (!info->isCPUStringValid(name.cpu))
     return llvm::createStringError("unknown CPU '" + name.cpu + "' for " + name.triple);
-  if (triple.isX86()) {
-    info.reset(target->createMCSubtargetInfo(triple, name.cpu, name.features));
-    for (std::string_view set : kInstructionSets)
-      if (info->checkFeatures("+" + std::string(set)))
-        name.instructionSets.emplace_back(set);
+  name.codeCpu = name.cpu;
+  if (triple.getArch() != llvm::Triple::x86_64)
+    return name;
+  info.reset(target->createMCSubtargetInfo(triple, name.cpu, name.features));
+  if (!info->checkFeatures("+64bit"))
+    return llvm::createStringError("the CPU '" + name.cpu + "' has no 64-bit code, which " + name.triple + " is");
+  for (std::string_view set : kInstructionSets)
+    if (info->checkFeatures("+" + std::string(set)))
+      name.instructionSets.emplace_back(set);
+  if (!llvm::StringRef(name.cpu).starts_with("x86-64")) { // a level's instructions are known by its name
+    name.codeCpu = "x86-64";
+    name.features = name.instructionSets.empty() ? "" : "+" + llvm::join(name.instructionSets, ",+");
   }
   return name;
 }
@@ -70,7 +77,7 @@ Machine::Machine(const MachineName &name) : name(name) {
   // Standard: what a template marks as contractible is fused, everything else is computed as written.
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  target.reset(found->createTargetMachine(triple, name.cpu, name.features, options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
+  target.reset(found->createTargetMachine(triple, name.codeCpu, name.features, options, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 Machine::~Machine() = default;
@@ -95,7 +102,9 @@ void Machine::legalise(llvm::Module &module) const {
     if (function.isDeclaration())
       continue;
     function.removeFnAttr("tune-cpu");
-    function.addFnAttr("target-cpu", name.cpu);
+    function.addFnAttr("target-cpu", name.codeCpu);
+    if (name.codeCpu != name.cpu)
+      function.addFnAttr("tune-cpu", name.cpu);
     if (name.features.empty())
       function.removeFnAttr("target-features");
     else

@@ -16,10 +16,12 @@ class TargetMachine;
 
 namespace ditc {
 
-/// Triple, CPU and features, resolved: "native" is the machine that ditc runs on, "" the default.
+/// Triple, CPU and features, resolved: "native" is the machine that ditc runs on, "" the default. Code for an x86 processor by
+/// name is tuned for it, but has no instructions that a runtime cannot ask for.
 struct MachineName {
-  std::string triple, cpu, features;
-  std::vector<std::string> instructionSets; ///< of x86: those that code for it may use and a runtime can ask for
+  std::string triple, cpu;
+  std::string codeCpu, features;            ///< what LLVM may use: the level x86-64 and the sets below, for a processor by name
+  std::vector<std::string> instructionSets; ///< of x86: those that code for it may use
 };
 llvm::Expected<MachineName> resolveMachine(llvm::StringRef cpu);
 

@@ -46,6 +46,10 @@ class Compiler(support.TestCase):
 
     def test_inspect_and_report(self):
         self.assertEqual([port["name"] for port in ditc.inspect(DIT)["inputs"]][:2], ["hidden_states", "timestep"])
+        refused = ditc.inspect(MODELS.parent / "errors" / "models" / "custom_op" / "model.pt2")
+        self.assertEqual(len(refused["unsupported"]), 1)
+        with self.assertRaisesRegex(ditc.Error, "no such file|No such file|cannot open"):
+            ditc.inspect("/nowhere/model.pt2")
         report = ditc.report(support.dit(), bucket="four", gpu="L40S")
         self.assertEqual([bucket["name"] for bucket in report["buckets"]], ["four"])
         self.assertGreater(report["buckets"][0]["totals"]["launches"], 0)

@@ -96,6 +96,11 @@ class Safetensors(unittest.TestCase):
         self.assertEqual({name: (tensor.dtype, tensor.shape, tensor.tolist()) for name, tensor in back.items()},
                          {"a": ("f32", (2,), [1.0, 2.0]), "b.c": ("bf16", (), 1.0), "empty": ("i64", (0, 3), [])})
 
+    def test_strides_of_nothing_do_not_matter(self):
+        nothing = ditc.Tensor(b"", "i8", (0, 3))
+        for strides in (None, (0, 1), (0, 0)):
+            self.assertTrue(safetensors._is_dense(nothing.shape, strides))
+
     def test_damage_is_an_error(self):
         good = safetensors.dumps({"a": array.array("f", [1, 2])})
         for data in (b"", b"short", good[:-1], good[:20], good.replace(b'"F32"', b'"F33"'), good.replace(b"[0, 8]", b"[0, 9]")):

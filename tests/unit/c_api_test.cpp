@@ -125,6 +125,10 @@ TEST_F(CApiTest, BucketPolicies) {
   EXPECT_EQ(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_OK);
   EXPECT_EQ(call.count, 1u);
   EXPECT_EQ(call.rows, 3);
+  auto failing = [](void *, const ditc_tensor *, size_t, const ditc_tensor *, size_t, void *) { return DITC_ERROR_INPUT; };
+  EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_FALLBACK, failing, nullptr), DITC_OK);
+  expectError(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_ERROR_INPUT, "ditc_run: no bucket has these inputs, and the fallback returned status 1");
+  EXPECT_EQ(ditc_set_bucket_policy(package, DITC_BUCKET_FALLBACK, fallback, &call), DITC_OK);
   expectError(ditc_run(context, "two", &in, 1, &out, 1), DITC_ERROR_INPUT, "bucket 'two' expects 'x' [2, 3]");
   in.name = "z"; // only shapes are for the fallback
   expectError(ditc_run(context, nullptr, &in, 1, &out, 1), DITC_ERROR_INPUT, "unknown input 'z'");

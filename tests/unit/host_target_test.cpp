@@ -4,6 +4,10 @@
 // the text of every error.
 #include "HostHarness.h"
 
+#include "codegen/host/Machine.h"
+
+#include "llvm/ADT/StringExtras.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -50,6 +54,23 @@ TEST(HostTarget, CompilesForOtherCpus) {
 }
 
 /// In a namespace of its own an object finds only the libraries that it names, as in a program without libm.
+/// Whatever a processor has, code for it has what the manifest says and a runtime asks for, no more.
+TEST(HostTarget, CodeHasNoInstructionsBeyondTheManifest) {
+  llvm::Expected<MachineName> machine = resolveMachine("diamondrapids"); // with AVX512-FP16, AVX10, AMX and APX
+  ASSERT_TRUE(bool(machine));
+  EXPECT_EQ(machine->cpu, "diamondrapids");
+  EXPECT_EQ(machine->codeCpu, "x86-64");
+  EXPECT_EQ(machine->features, "+" + llvm::join(machine->instructionSets, ",+"));
+  EXPECT_NE(machine->features.find("+avx512f,"), std::string::npos) << machine->features;
+  EXPECT_EQ(machine->features.find("fp16"), std::string::npos) << machine->features;
+  llvm::Expected<MachineName> level = resolveMachine("");
+  ASSERT_TRUE(bool(level));
+  EXPECT_EQ(level->codeCpu, level->cpu);
+  llvm::Expected<MachineName> narrow = resolveMachine("pentium4");
+  ASSERT_FALSE(bool(narrow));
+  EXPECT_EQ(llvm::toString(narrow.takeError()).rfind("the CPU 'pentium4' has no 64-bit code", 0), 0u);
+}
+
 TEST(HostTarget, NamesTheLibrariesThatItNeeds) {
   HostModule module(mixedModule());
   std::string path = testing::TempDir() + "/ditc-host-namespace.so";

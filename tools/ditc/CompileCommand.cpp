@@ -170,7 +170,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--bucket", arguments->buckets, "NAME:SYM=VAL,... or NAME:INPUT.DIM=VAL,... (repeatable)");
   command->add_option("--weights", arguments->weights, "safetensors file, or index of shards, with weights by parameter name (repeatable)");
   command->add_option("--pin", arguments->pins, "NAME=FILE.safetensors: the input's value belongs to the bucket (repeatable)");
-  command->add_option("--invariant", arguments->invariant, "an input that is the same in every denoising step; positions (*_ids) and rotary tables are taken to be (repeatable)");
+  command->add_option("--invariant", arguments->invariant, "an input that is the same in every denoising step; positions (*_ids) and rotary tables are taken to be (repeatable)")->check(refuseEmpty);
   command->add_option("--pad", arguments->padding, "SYM=batch or SYM=mask:INPUT: refuse to compile unless runs with fewer rows can be padded so (repeatable; what can be shown without it is used anyway)");
   command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
       ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
@@ -185,7 +185,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
       ->check(CLI::IsMember({"none", "int8"}))->capture_default_str();
   command->add_option("--quantize-skip", arguments->quantizeSkip, "modules whose products and attention stay in the graph's type, by a pattern of their paths: '*.proj_out' (repeatable)");
   command->add_option("--quantize-only", arguments->quantizeOnly, "the only modules that are quantised, and those whatever it saves, by a pattern of their paths (repeatable)");
-  command->add_option("--stop-after", arguments->stopAfter, "print the IR at a contract instead of writing a package")
+  CLI::Option *stopAfter = command->add_option("--stop-after", arguments->stopAfter, "print the IR at a contract instead of writing a package")
       ->check(CLI::IsMember({"imported", "specialised", "fused", "planned"}));
   command->add_option("--dump", arguments->dump, "folder for the IR after every pass and for each kernel");
   command->add_option("--fail-if", arguments->failIf, "write nothing and exit with 1 when it holds for a bucket: 'launches>310', 'reason.no_slot>=20' (repeatable)");
@@ -194,6 +194,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--tuning-gpu", arguments->tuningGpu, "GPU whose measurements are used, by its name or a part of it, such as h200 (default: those made last)");
   command->add_option("--tuning-bundle", arguments->tuningBundle, "instead of a package, write a bundle for `ditc-run tune`: all candidates of every gemm kernel")
       ->check(refuseEmpty)->excludes("--output", "--stop-after", "--fail-if");
+  stopAfter->excludes("--output", "--fail-if");
   command->add_option("--tuning-candidates", arguments->tuningCandidates, "candidates of each kernel in the bundle")->check(CLI::Range(1, 64))->capture_default_str()->needs("--tuning-bundle");
   command->add_flag("--tuning-missing-only", arguments->tuningMissingOnly, "leave kernels with measured tiles out of the bundle")->needs("--tuning-bundle");
   command->add_flag("--no-cache", arguments->noCache, "neither read nor fill the cache");

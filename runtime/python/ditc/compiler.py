@@ -43,6 +43,8 @@ def bucket_options(buckets: Mapping[str, Mapping[str, int]] | Iterable[str] | No
     """``{"small": {"hidden_states.0": 1}}`` as options of `ditc compile`."""
     if buckets is None:
         return []
+    if isinstance(buckets, str):
+        buckets = [buckets]
     if isinstance(buckets, Mapping):
         buckets = [
             f"{name}:{','.join(f'{size}={value}' for size, value in sizes.items())}" for name, sizes in buckets.items()
@@ -72,10 +74,10 @@ def compile(
     kwargs: Mapping[str, Any] | None = None,
     *,
     output: str | os.PathLike[str],
-    buckets: Mapping[str, Mapping[str, int]] | Iterable[str] | None = None,
+    buckets: Mapping[str, Mapping[str, int]] | str | Iterable[str] | None = None,
     dynamic_shapes: Any = None,
-    weights: Iterable[str | os.PathLike[str]] = (),
-    targets: Iterable[str] = (),
+    weights: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    targets: str | Iterable[str] = (),
     numerics: str | None = None,
     quantize: str | None = None,
     quantize_attention: str | None = None,
@@ -93,6 +95,8 @@ def compile(
 
     Raises ditc.Error with the compiler's message; what torch.export raises.
     """
+    targets = [targets] if isinstance(targets, str) else targets
+    weights = [weights] if isinstance(weights, (str, os.PathLike)) else weights
     further = [text for target in targets for text in ("--target", target)]
     further += [text for file in weights for text in ("--weights", os.fspath(file))]
     further += ["--numerics", numerics] if numerics else []
@@ -118,7 +122,16 @@ def compile(
 
 def inspect(model: str | os.PathLike[str]) -> dict[str, Any]:
     """What a .pt2 is: inputs, outputs, symbolic sizes, ops, and what is not supported. Raises ditc.Error."""
-    return json.loads(run_compiler("inspect", model, "--json"))
+    try:
+        return json.loads(run_compiler("inspect", model, "--json"))
+    except Error as error:
+        try:  # of a model that is not supported, with status 1
+            found = json.loads(str(error))
+        except ValueError:
+            raise error from None
+        if not isinstance(found, dict) or "error" in found:
+            raise
+        return found
 
 
 def report(package: str | os.PathLike[str], bucket: str | None = None, gpu: str | None = None) -> dict[str, Any]:

@@ -90,6 +90,8 @@ def save(tensors: Mapping[str, Any], path: str) -> None:
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:
+    if 0 in shape:
+        return True
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides or ())):
         if size > 1 and stride != expected:
