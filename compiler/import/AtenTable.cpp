@@ -151,6 +151,8 @@ static bool isRecurrent(std::string_view name) { return name == "gru" || name ==
 static bool isFactorisation(std::string_view name) {
   static constexpr std::string_view kNames[] = {"svd", "qr",  "cholesky", "cholesky_inverse", "cholesky_solve", "inverse",      "pinverse",   "det",
                                                 "logdet", "slogdet", "lu_unpack", "lu_solve", "ormqr", "geqrf", "triangular_solve", "matrix_exp", "_lu_with_info", "lstsq"};
+  if (name == "linalg_matrix_power") // products, once decomposed
+    return false;
   return name.starts_with("linalg_") || name.starts_with("_linalg_") || llvm::is_contained(kNames, name);
 }
 

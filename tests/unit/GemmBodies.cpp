@@ -70,7 +70,7 @@ GemmValue GemmBody::map(const std::vector<GemmValue> &operands, const std::strin
   std::vector<int64_t> shape = operands[0].shape;
   for (size_t i = 0; i < operands.size(); ++i) {
     names += (i ? ", " : "") + operands[i].name;
-    parameters += (i ? ", %" : "%") + std::string(1, static_cast<char>('a' + i)) + ": f32";
+    parameters += (i ? ", %" : "%") + std::string(1, static_cast<char>('a' + i)) + (operands[i].element == "i1" ? ": i1" : ": f32");
     for (size_t dim = 0; dim < shape.size(); ++dim)
       shape[dim] = std::max(shape[dim], operands[i].shape[dim]);
   }

@@ -59,6 +59,16 @@ TEST(CudaGemm, GateAndResidual) {
   }
 }
 
+/// Which of two gates a token has, and which results are kept at all: booleans of a row, of a column, and of an element.
+TEST(CudaGemm, BooleansChoose) {
+  for (const std::vector<int64_t> &shape : {std::vector<int64_t>{37, 1}, {1, 72}, {37, 72}, {1, 1}}) {
+    GemmBody body("bf16");
+    GemmValue y = body.linear(body.input({37, 40}), 72), which = body.input(shape, {}, "i1");
+    body.output(body.map({body.input({37, 72}), which, body.input({1, 72}), body.input({1, 72}), y}, "%g = arith.select %b, %c, %d : f32\n    %u = arith.mulf %g, %e : f32\n    %z = arith.addf %a, %u : f32"));
+    check(body.build());
+  }
+}
+
 TEST(CudaGemm, HeadsWithNormAndRotation) {
   for (bool interleaved : {false, true})
     for (bool oneWeight : {false, true})

@@ -92,7 +92,7 @@ private:
                               columns, result.residual ? "true" : "false", members, parameters, functions.dispatch, functions.definitions);
   }
 
-  size_t elementPrefix(unsigned argument) const { return types[argument].getElementType().isF32() ? 0 : 6; } // "ditc::"
+  size_t elementPrefix(unsigned argument) const { return StringRef(cudaTypeName(types[argument].getElementType())).starts_with("ditc::") ? 6 : 0; }
 
   //===-- Parts -----------------------------------------------------------------------------------===//
 

@@ -266,7 +266,8 @@ private:
 
   static bool isMultipliedOnly(Value value) { return is8BitFloat(elementOf(value)) && llvm::all_of(value.getUsers(), llvm::IsaPred<dit::MatmulOp, dit::ConcatOp>); }
 
-  static bool isLoadable(Value value) { return is16BitFloat(elementOf(value)) || elementOf(value).isF32(); }
+  /// Booleans choose, as between gates of two kinds of tokens.
+  static bool isLoadable(Value value) { return is16BitFloat(elementOf(value)) || elementOf(value).isF32() || elementOf(value).isInteger(1); }
 
   static std::optional<int64_t> columnOf(const TileExpr &expr) {
     if (expr.kind == TileExpr::Kind::Accumulator)

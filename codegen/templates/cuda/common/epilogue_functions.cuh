@@ -16,6 +16,12 @@ __device__ inline float loadOne(const Element *pointer) {
 }
 __device__ inline float loadOne(const float *pointer) { return __ldg(pointer); }
 __device__ inline float2 loadPair(const float *pointer) { return __ldg(reinterpret_cast<const float2 *>(pointer)); }
+/// 1 for true.
+__device__ inline float loadOne(const bool *pointer) { return __ldg(reinterpret_cast<const unsigned char *>(pointer)) != 0; }
+__device__ inline float2 loadPair(const bool *pointer) {
+  unsigned both = __ldg(reinterpret_cast<const unsigned short *>(pointer));
+  return make_float2((both & 0xffu) != 0, both > 0xffu);
+}
 
 /// One of the two values of a word of the residual.
 template <class Element>
