@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/QuantizeOptions.h"
 
+#include "codegen/cuda/CudaTarget.h"
 #include "dialects/ModulePatterns.h"
 #include "dialects/dit/Dit.h"
 #include "runtime/Error.h"
@@ -8,7 +9,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/ranges.h>
 
 using namespace mlir;
@@ -17,9 +17,6 @@ namespace ditc {
 
 namespace {
 
-/// Targets whose products multiply e4m3 numbers, and whose attention 8-bit ones; the host computes the same numbers to check by.
-constexpr std::array<std::string_view, 5> kProductTargets{"host", "sm_89", "sm_90a", "sm_120a", "ptx89"};
-constexpr std::array<std::string_view, 2> kAttentionTargets{"host", "sm_90a"};
 /// Modules that are listed where a pattern names none.
 constexpr size_t kListedModules = 6;
 
@@ -87,8 +84,15 @@ void checkMatches(std::string_view option, const std::vector<std::string> &patte
   }
 }
 
-/// Options that an option which quantises does not go with.
-void checkOthers(std::string_view option, std::string_view kind, llvm::ArrayRef<std::string_view> able, const CompileOptions &options) {
+/// The host, which computes the same numbers to check by, and what multiplies 8-bit numbers.
+std::vector<std::string> targetsThat(bool (CudaArch::*multiply)() const) {
+  std::vector<std::string> able{"host"};
+  std::ranges::copy_if(cudaArchNames(), std::back_inserter(able), [&](const std::string &name) { return (*parseCudaArch(name).*multiply)(); });
+  return able;
+}
+
+/// Options that an option which quantises does not go with. `able`: its targets.
+void checkOthers(std::string_view option, std::string_view kind, const std::vector<std::string> &able, const CompileOptions &options) {
   if (options.numerics == Numerics::Eager)
     failUsage("{} {} and --numerics eager contradict each other: eager keeps every rounding of the source graph; leave one of them out", option, kind);
   for (const std::string &target : options.targets)
@@ -103,9 +107,9 @@ void checkQuantizeOptions(const CompileOptions &options) {
   if (!isQuantized && (!options.quantizeSkip.empty() || !options.quantizeOnly.empty()))
     failUsage("--quantize-skip and --quantize-only choose among what is quantised; say --quantize fp8 or --quantize-attention int8 as well");
   if (options.quantize != Quantize::None)
-    checkOthers("--quantize", "fp8", kProductTargets, options);
+    checkOthers("--quantize", "fp8", targetsThat(&CudaArch::multipliesFp8), options);
   if (options.quantizeAttention != QuantizeAttention::None)
-    checkOthers("--quantize-attention", "int8", kAttentionTargets, options);
+    checkOthers("--quantize-attention", "int8", targetsThat(&CudaArch::hasWgmma), options);
   checkPatternTexts("--quantize-skip", options.quantizeSkip);
   checkPatternTexts("--quantize-only", options.quantizeOnly);
 }

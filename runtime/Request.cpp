@@ -263,8 +263,7 @@ CheckedRequest checkRequest(const Package &package, const PlanMap &plans, const 
   out.outputs = inPlanOrder(plan.outputs, outputs);
   for (const TensorRef &tensor : out.outputs) {
     checkUsable(tensor, "output");
-    bool isEmpty = std::ranges::find(tensor.shape, 0) != tensor.shape.end(); // whatever its strides
-    for (size_t i = 0; i < tensor.strides.size() && !isEmpty; ++i)
+    for (size_t i = 0; i < tensor.strides.size() && !tensor.isEmpty(); ++i)
       if (tensor.strides[i] == 0 && tensor.shape[i] > 1)
         fail("output '{}' has stride 0 in dimension {}, so its elements would overwrite each other", tensor.name, i);
   }

@@ -35,17 +35,18 @@ template <typename Copy> void forEachRun(const TensorRef &tensor, const Copy &co
   if (tensor.strides.empty())
     for (inner = 0; int64_t size : tensor.shape)
       elements *= size;
-  for (int64_t size : tensor.shape)
-    if (size == 0)
-      return;
+  if (tensor.isEmpty())
+    return;
   uint64_t dense = 0;
   walk(tensor, 0, inner, static_cast<uint64_t>(elements) * byteSize(tensor.dtype), 0, dense, copy);
 }
 
 } // namespace
 
+bool TensorRef::isEmpty() const { return std::ranges::find(shape, 0) != shape.end(); }
+
 bool TensorRef::isDense() const {
-  if (strides.empty() || std::ranges::find(shape, 0) != shape.end())
+  if (strides.empty() || isEmpty())
     return true;
   int64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0; expected *= shape[i])

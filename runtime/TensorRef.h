@@ -20,6 +20,8 @@ struct TensorRef {
   void *data = nullptr;         ///< element 0; inputs and weights are only read
   bool onDevice = false;        ///< `data` is memory of the session's GPU rather than of the host
 
+  /// True when there are no elements, whatever the strides are.
+  bool isEmpty() const;
   /// True when elements lie row-major without gaps.
   bool isDense() const;
 };

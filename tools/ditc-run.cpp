@@ -72,14 +72,15 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", fmt::format("ditc-run {}", kVersion));
   CommandLine line;
   addCommands(app, line);
-  if (std::string misused = misusedWord(app, argc > 1 ? argv[1] : ""); !misused.empty())
-    return guarded(false, [&]() -> int { throw Error(ErrorKind::Usage, misused); });
+  bool json = std::any_of(argv + 1, argv + argc, [](const char *word) { return std::string_view(word) == "--json"; });
+  auto misused = [&](const std::string &text) { return guarded(json, [&]() -> int { throw Error(ErrorKind::Usage, text); }); };
+  if (std::string text = misusedWord(app, argc > 1 ? argv[1] : ""); !text.empty())
+    return misused(text);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    bool json = std::any_of(argv + 1, argv + argc, [](const char *word) { return std::string_view(word) == "--json"; });
     if (error.get_exit_code() != 0 && json)
-      return guarded(true, [&]() -> int { throw Error(ErrorKind::Usage, error.what()); });
+      return misused(error.what());
     return app.exit(error) == 0 ? 0 : static_cast<int>(ErrorKind::Usage);
   }
   if (app.got_subcommand("run"))

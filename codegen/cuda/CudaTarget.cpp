@@ -15,6 +15,7 @@
 #include "dialects/Locations.h"
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
+#include "runtime/cuda/Target.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -31,16 +32,13 @@ std::string bannerOf(plan::KernelOp kernel, const CudaArch &arch) {
 
 } // namespace
 
-std::vector<std::string> cudaArchNames() { return {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx", "ptx89"}; }
+std::vector<std::string> cudaArchNames() { return {std::begin(cuda::kTargets), std::end(cuda::kTargets)}; }
 
 std::optional<CudaArch> parseCudaArch(std::string_view name) {
   if (!llvm::is_contained(cudaArchNames(), name))
     return std::nullopt;
-  if (name.starts_with("ptx")) {
-    int number = name == "ptx" ? 80 : std::stoi(std::string(name.substr(3)));
-    return CudaArch{fmt::format("compute_{}", number), number};
-  }
-  return CudaArch{std::string(name), std::stoi(std::string(name.substr(3)))};
+  std::string architecture = cuda::architectureOf(name); // "sm_90a", "compute_80"
+  return CudaArch{architecture, std::stoi(architecture.substr(architecture.find('_') + 1))};
 }
 
 /// Hopper's own template where it can read the operands.

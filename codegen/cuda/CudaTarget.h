@@ -16,8 +16,7 @@
 
 namespace ditc {
 
-/// "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"; "ptx" is portable PTX for GPUs from compute capability 8.0,
-/// "ptx89" from 8.9, which may multiply fp8 numbers.
+/// Of cuda::kTargets.
 std::optional<CudaArch> parseCudaArch(std::string_view name);
 std::vector<std::string> cudaArchNames();
 

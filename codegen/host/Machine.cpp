@@ -39,7 +39,7 @@ static std::string hostFeatures() {
 
 llvm::Expected<MachineName> resolveMachine(llvm::StringRef cpu) {
   initialiseTargets();
-  MachineName name{llvm::sys::getDefaultTargetTriple(), cpu.str(), cpu.str(), "", {}};
+  MachineName name{llvm::sys::getDefaultTargetTriple(), cpu.str(), "", "", {}};
   llvm::Triple triple(name.triple);
   if (cpu.empty()) {
     name.cpu = triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v3" : "generic";

@@ -10,8 +10,6 @@ namespace ditc::cuda {
 namespace {
 
 constexpr std::string_view kNative = "sm_", kPortable = "compute_", kPtx = "ptx";
-/// What `ditc compile --target` offers.
-constexpr std::string_view kOffered[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx"};
 
 struct TargetName {
   bool portable = false;
@@ -51,24 +49,23 @@ int fitness(const TargetName &target, ComputeCapability gpu) {
   return older ? target.major * 10 + target.minor : 0;
 }
 
-/// The target to compile for; nothing for a GPU that none serves.
-std::string_view offeredFor(ComputeCapability gpu) {
-  std::string_view best;
-  int bestFitness = 0;
-  for (std::string_view target : kOffered)
-    if (int found = fitness(*parse(target), gpu); found > bestFitness)
-      best = target, bestFitness = found;
-  return best;
-}
-
 std::string adviceFor(ComputeCapability gpu, bool portableWouldDo) {
   if (portableWouldDo)
     return "let the driver compile the portable code (--no-jit, no_jit or allow_jit=False forbids it), or compile the package for this GPU";
-  std::string_view target = offeredFor(gpu);
+  std::string_view target = targetFor(gpu);
   return target.empty() ? "ditc compiles for GPUs from compute capability 8.0 on" : fmt::format("compile it with --target {}", target);
 }
 
 } // namespace
+
+std::string_view targetFor(ComputeCapability gpu) {
+  std::string_view best;
+  int bestFitness = 0;
+  for (std::string_view target : kTargets)
+    if (int found = fitness(*parse(target), gpu); !isPortable(target) && found > bestFitness)
+      best = target, bestFitness = found;
+  return best.empty() && fitness(*parse(kPtx), gpu) > 0 ? kPtx : best;
+}
 
 std::string architectureOf(std::string_view target) {
   if (!target.starts_with(kPtx))

@@ -17,6 +17,12 @@ struct ComputeCapability {
   std::string text() const;
 };
 
+/// Targets that ditc compiles for; "ptx" and "ptx89" are portable code from 8.0 and 8.9 on.
+inline constexpr std::string_view kTargets[] = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx", "ptx89"};
+
+/// Of these the one to compile for to run on the GPU; empty for a GPU that none serves.
+std::string_view targetFor(ComputeCapability gpu);
+
 /// What a target's kernels are for: "compute_80" of "ptx", "compute_89" of "ptx89", others are called what they are.
 std::string architectureOf(std::string_view target);
 

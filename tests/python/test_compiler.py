@@ -54,6 +54,10 @@ class Compiler(support.TestCase):
         self.assertEqual([bucket["name"] for bucket in report["buckets"]], ["four"])
         self.assertGreater(report["buckets"][0]["totals"]["launches"], 0)
 
+    def test_one_text_is_a_list_of_one(self):
+        path = ditc.compile(DIT, targets="host", buckets="one:hidden_states.0=1", output=support.scratch() / "one.dita")
+        self.assertEqual([bucket["name"] for bucket in ditc.report(path)["buckets"]], ["one"])
+
     @needs_torch
     def test_a_module_is_exported(self):
         module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU()).train()

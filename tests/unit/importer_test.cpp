@@ -239,6 +239,7 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("odd", "aten.frobnicate.default", {{"self", tensor("x")}}, DType::f32, {2, 3});
   b.op("steps", "aten.gru.input", {{"input", tensor("x")}}, DType::f32, {2, 3});
   b.op("parts", "aten.linalg_svd.default", {{"A", tensor("x")}}, DType::f32, {2, 2});
+  b.op("power", "aten.linalg_matrix_power.default", {{"self", tensor("x")}, {"n", integer(3)}}, DType::f32, {2, 2});
   b.op("waves", "aten.relu.default", {{"self", tensor("x")}}, DType::c64, {2, 3});
   b.op("noise", "aten.randn.default", {{"size", integers({2})}}, DType::f32, {2});
   b.op("drop", "aten.dropout.default", {{"input", tensor("x")}, {"p", number(0.1)}, {"train", flag(true)}}, DType::f32,
@@ -250,10 +251,11 @@ TEST_F(Importing, ListsEverythingThatIsNotSupported) {
   b.op("where", "aten.nonzero.default", {{"self", tensor("x")}}, DType::i64, {1, 2});
   b.op("small", "aten.to.dtype", {{"self", tensor("x")}, {"dtype", type(DType::f8e5m2)}}, DType::f8e5m2, {2, 3});
   std::string text = error(b);
-  EXPECT_THAT(text, HasSubstr("12 nodes cannot be imported:"));
+  EXPECT_THAT(text, HasSubstr("13 nodes cannot be imported:"));
   EXPECT_THAT(text, HasSubstr("\n  'blocks.0', node 'odd' (aten.frobnicate.default): this ATen op is not supported; ep.run_decompositions() before"));
   EXPECT_THAT(text, HasSubstr("node 'steps' (aten.gru.input): recurrent layers are not supported; call ep.run_decompositions()"));
   EXPECT_THAT(text, HasSubstr("node 'parts' (aten.linalg_svd.default): this ATen op is not supported; pass its result as an input"));
+  EXPECT_THAT(text, HasSubstr("node 'power' (aten.linalg_matrix_power.default): this ATen op is not supported; ep.run_decompositions() before"));
   EXPECT_THAT(text, HasSubstr("node 'waves' (aten.relu.default): not supported on complex tensors; write it with their parts"));
   EXPECT_THAT(
       text,

@@ -80,6 +80,9 @@ TEST_F(RequestTest, Memory) {
   TensorRef same = out;
   same.strides = {0, 1};
   expect(runError({in}, {same}), "output 'y' has stride 0 in dimension 0");
+  TensorRef none{"y", DType::f32, {0, kOut}, {0, 0}, nullptr}; // as numpy has it
+  EXPECT_TRUE(none.isEmpty() && none.isDense());
+  EXPECT_FALSE(same.isEmpty() || same.isDense());
   TensorRef over = out;
   over.data = x.data() + 5;
   expect(runError({in}, {over}), "output 'y' overlaps input 'x' in memory");

@@ -8,6 +8,7 @@
 #include "runtime/Error.h"
 #include "runtime/JsonText.h"
 #include "runtime/Text.h"
+#include "runtime/cuda/Target.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -48,6 +49,12 @@ ModelPath parseModel(const std::string &text) {
   if (equals == std::string::npos || fs::exists(text))
     return {"", text};
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+std::vector<std::string> everyTarget() {
+  std::vector<std::string> targets{"host"};
+  targets.insert(targets.end(), std::begin(cuda::kTargets), std::end(cuda::kTargets));
+  return targets;
 }
 
 /// A package names its buckets and where they come from, in JSON.
@@ -175,7 +182,7 @@ void addCompile(CLI::App &app, std::function<int()> &action) {
   command->add_option("--weights-in", arguments->weightsIn, "package: embed; reference: point into the source file; none: handed over at run time")
       ->check(CLI::IsMember({"package", "reference", "none"}))->capture_default_str();
   command->add_option("--target", arguments->targets, "what to compile for: host, sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a, or for other GPUs ptx (from 8.0 on) and ptx89 (from 8.9 on, for fp8 products) (repeatable)")
-      ->check(CLI::IsMember({"host", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "ptx", "ptx89"}))->capture_default_str();
+      ->check(CLI::IsMember(everyTarget()))->capture_default_str();
   command->add_option("--host-cpu", arguments->hostCpu, "processor of the host target, LLVM's name or 'native' (default: x86-64-v3 on x86-64)");
   command->add_option("--numerics", arguments->numerics, "fast: fp32 inside kernels; eager: every rounding of the source graph")
       ->check(CLI::IsMember({"fast", "eager"}))->capture_default_str();

@@ -112,14 +112,8 @@ Json describeGpu(int ordinal) {
   driver.check(driver.deviceGetAttribute(&capability.major, cuda::DeviceAttribute::ComputeCapabilityMajor, device), "asking for the compute capability");
   driver.check(driver.deviceGetAttribute(&capability.minor, cuda::DeviceAttribute::ComputeCapabilityMinor, device), "asking for the compute capability");
   Json gpu = {{"ordinal", ordinal}, {"name", name}, {"compute_capability", capability.text()}, {"bytes", bytes}, {"target", nullptr}};
-  Manifest all;
-  for (const std::string &target : cudaArchNames())
-    all.targets.push_back({.name = parseCudaArch(target)->name, .object = "", .triple = "", .cpu = ""});
-  try {
-    std::string best = cuda::chooseTarget(all, "", capability, true).name;
-    gpu["target"] = cuda::isPortable(best) ? "ptx" : best;
-  } catch (const Error &) { // older than anything that ditc compiles for
-  }
+  if (std::string_view target = cuda::targetFor(capability); !target.empty()) // not older than anything that ditc compiles for
+    gpu["target"] = target;
   return gpu;
 }
 

@@ -89,6 +89,8 @@ struct GemmKernel {
   /// Of the operands: f8E4M3FN, else also what results are stored in.
   mlir::Type operandType() const { return program.operands; }
   mlir::Type resultType() const { return program.results; }
+  /// The operands' in a unit that calls the results' "Element".
+  std::string operandText() const { return operandType() == resultType() ? "Element" : cudaTypeName(operandType()).substr(6); }
   /// The columns are a multiple of those that the epilogue sees together: `chunk` when any number will do.
   bool isEven(int chunk) const { return problems.front().columns() % (epilogue().columns ? epilogue().columns : chunk) == 0; }
   /// Columns where outputs begin, which no store crosses.

@@ -80,7 +80,6 @@ std::string unitText(plan::KernelOp kernel, const GemmKernel &gemm, const MmaTil
   auto flag = [](bool value) { return value ? "true" : "false"; };
   int chunk = gemm.program.gated ? kMmaChunk / 2 : kMmaChunk;
   int operandBytes = static_cast<int>(dit::elementBytes(gemm.operandType()));
-  std::string operand = gemm.operandType() == gemm.resultType() ? "Element" : cudaTypeName(gemm.operandType()).substr(6);
   return fmt::format(R"(#include "common/epilogue_functions.cuh"
 #include "gemm_mma.cuh"
 using namespace ditc;
@@ -103,7 +102,7 @@ extern "C" __global__ void __launch_bounds__({}, 2)
   gemm_mma::run<Config>(params, epilogues);
 }}
 )",
-                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), operand, tiles.m, tiles.n, tiles.k * 2 / operandBytes, tiles.stages,
+                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), gemm.operandText(), tiles.m, tiles.n, tiles.k * 2 / operandBytes, tiles.stages,
                      tiles.warpsM, tiles.warpsN, tiles.group, gemm.program.problems.front().k.size(), chunk, flag(gemm.isEven(chunk)), flag(gemm.program.gated), gemm.epilogue().functions,
                      gemm.epilogue().type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }

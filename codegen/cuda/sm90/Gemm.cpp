@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__({}, 1)
   gemm_sm90::run<Config>(params, epilogues);
 }}
 )",
-                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), gemm.operandType() == gemm.resultType() ? "Element" : cudaTypeName(gemm.operandType()).substr(6),
+                     writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), gemm.operandText(),
                      tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, gemm.outputCount(), gemm.headOfOutputs(), flag(tiles.pingpong),
                      flag(gemm.isEven(tiles.box)), flag(gemm.program.gated), flag(fetchesEarly(kernel, gemm)), epilogue.functions,
                      epilogue.type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());

@@ -28,10 +28,10 @@
 //   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,
 //                                              the other half U's at the same places, and so a warp's; b[0] is G, b[1] U
 //
-//   N is a multiple of 8, and K of 8 or, with E4M3, of 16; every row starts on 16 bytes; M, N and K need not fill tiles. K may come in two ranges, A
-//   from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of columns (Q, K, V as separate
-//   weights), whose ends are multiples of BLOCK_N. Rows, heads and batches of `out` may have any strides. The epilogue is
-//   one of common/epilogue.cuh without RESIDUAL: what it adds it loads itself.
+//   N is a multiple of 8, and K of 8 or, with E4M3, of 16; every row starts on 16 bytes; M, N and K need not fill tiles.
+//   K may come in two ranges, A from a[0] then a[1]: a concat before a linear layer. B may come in up to four pieces of
+//   columns (Q, K, V as separate weights), whose ends are multiples of BLOCK_N. Rows, heads and batches of `out` may have
+//   any strides. The epilogue is one of common/epilogue.cuh without RESIDUAL: what it adds it loads itself.
 //
 //   A row of a stage is BLOCK_K values without padding; its 16-byte pieces are exchanged (swizzled) so that eight rows of
 //   a matrix lie in different banks. Results leave as 16 bytes a thread: the four threads of a quad exchange what they

@@ -26,16 +26,25 @@ def find_compiler() -> str:
     return found
 
 
-def run_compiler(*arguments: Any) -> str:
-    """Standard output of `ditc ARGUMENTS`. Raises Error with its message and exit status."""
+def call_compiler(*arguments: Any) -> subprocess.CompletedProcess[str]:
+    """`ditc ARGUMENTS`, whatever its exit status. Raises Error when it cannot be run."""
     command = [find_compiler(), *(os.fspath(argument) for argument in arguments)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise Error(f"cannot run '{command[0]}': {error}") from None
+
+
+def failure(done: subprocess.CompletedProcess[str]) -> Error:
+    text = done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
+    return Error(text.removeprefix("ditc: error: "), done.returncode if done.returncode in (1, 2, 3) else 3)
+
+
+def run_compiler(*arguments: Any) -> str:
+    """Standard output of `ditc ARGUMENTS`. Raises Error with its message and exit status."""
+    done = call_compiler(*arguments)
     if done.returncode:
-        text = done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}"
-        raise Error(text.removeprefix("ditc: error: "), done.returncode if done.returncode in (1, 2, 3) else 3)
+        raise failure(done)
     return done.stdout
 
 
@@ -122,16 +131,11 @@ def compile(
 
 def inspect(model: str | os.PathLike[str]) -> dict[str, Any]:
     """What a .pt2 is: inputs, outputs, symbolic sizes, ops, and what is not supported. Raises ditc.Error."""
-    try:
-        return json.loads(run_compiler("inspect", model, "--json"))
-    except Error as error:
-        try:  # of a model that is not supported, with status 1
-            found = json.loads(str(error))
-        except ValueError:
-            raise error from None
-        if not isinstance(found, dict) or "error" in found:
-            raise
-        return found
+    done = call_compiler("inspect", model, "--json")
+    found = json.loads(done.stdout) if done.returncode in (0, 1) else {"error": done.stderr}
+    if "error" in found:  # status 1 without it: a model that is not supported
+        raise failure(done)
+    return found
 
 
 def report(package: str | os.PathLike[str], bucket: str | None = None, gpu: str | None = None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensor cores of every GPU since sm_80 behind names: mma.sync on 16×8 tiles over 32 bytes of k (16 values of 16 bits, or 32 of
-// E4M3 since sm_89), ldmatrix, and asynchronous copies of 4 to 16 bytes. Beside each instruction stands what it does as plain
-// C++ with shuffles, for machines without a GPU.
+// Tensor cores of every GPU since sm_80 behind names: mma.sync on 16×8 tiles over 32 bytes of k (16 values of 16 bits, or
+// 32 of E4M3 since sm_89), ldmatrix, and asynchronous copies of 4 to 16 bytes. Beside each instruction stands what it does
+// as plain C++ with shuffles, for machines without a GPU.
 //
 //   one tile, lane = 4 row + pair            A 16×16                    B 16×8 (k by column)      C 16×8, fp32
 //     row  = lane / 4    (0 … 7)      a[0] (row,   2 pair)       b[0] (2 pair,   row)      c[0], c[1] (row,   2 pair)
@@ -48,29 +48,20 @@ __device__ inline void loadMatrices4Transposed(MmaWord (&m)[4], const void *row)
 template <class Element>
 __device__ void mma16x8(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1);
 
-template <>
-__device__ inline void mma16x8<BF16>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <>
-__device__ inline void mma16x8<F16>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+#define DITC_MMA(ELEMENT, SHAPE_AND_TYPES)                                                                              \
+  template <>                                                                                                           \
+  __device__ inline void mma16x8<ELEMENT>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {               \
+    asm("mma.sync.aligned." SHAPE_AND_TYPES " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"          \
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                                \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                                \
+  }
+
+DITC_MMA(BF16, "m16n8k16.row.col.f32.bf16.bf16.f32")
+DITC_MMA(F16, "m16n8k16.row.col.f32.f16.f16.f32")
 #if __CUDA_ARCH__ >= 890
-template <>
-__device__ inline void mma16x8<E4M3>(float (&c)[4], const MmaWord (&a)[4], MmaWord b0, MmaWord b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+DITC_MMA(E4M3, "m16n8k32.row.col.f32.e4m3.e4m3.f32")
 #endif
+#undef DITC_MMA
 
 #else
 

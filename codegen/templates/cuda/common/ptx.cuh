@@ -159,13 +159,6 @@ __device__ inline void copyBox(u32 destination, const TensorMap &map, u32 barrie
       : "memory");
 }
 
-/// `bytes` in a line, from a multiple of 16 to a multiple of 16.
-__device__ inline void copyBytes(u32 destination, const void *source, u32 bytes, u32 barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
-               "l"(source), "r"(bytes), "r"(barrier)
-               : "memory");
-}
-
 /// The same, into the shared memory (and the barrier) of every block of the cluster whose bit is set.
 __device__ inline void copyBoxMulticast(u32 destination, const TensorMap &map, u32 barrier, u16 blocks, int x, int y,
                                         int z) {
