@@ -13,14 +13,15 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <cstring>
+#include <limits>
 
 using namespace mlir;
 
 namespace ditc {
 namespace {
 
-constexpr int64_t kMaxRows = 16;
-constexpr int64_t kWarps = 8, kWarpColumns = 4;    // gemv.cuh
+constexpr int64_t kMaxRows = 16, kFewRows = 4;
+constexpr int64_t kWarps = 8;                      // gemv.cuh
 constexpr int64_t kInputBytes = 96 << 10;          // of x in shared memory; what is longer comes in parts
 
 /// Results of one Config.
@@ -28,6 +29,7 @@ struct Group {
   std::string config;
   std::vector<GemvResult *> results;
   int64_t blocksEach = 0, sharedBytes = 0;
+  int64_t residents = 0; ///< blocks that a multiprocessor has registers for
 };
 
 MemRefType swapped(MemRefType type) {
@@ -91,10 +93,12 @@ private:
     group.config = line("Input", argument(result.inputs[0])) + line("Second", result.inputs.size() > 1 ? argument(result.inputs[1]) : "void") +
                    line("Weight", tensorTypeText(alongK ? weight : swapped(weight), alignment)) + line("Bias", result.bias ? biasType(result) : "void") + line("Output", argument(output));
     group.config += "  static constexpr bool ALONG_K = " + std::string(alongK ? "true" : "false") + ";\n";
-    group.config += "  static constexpr int K_CHUNK = " + std::to_string(chunk) + ", PASSES = " + std::to_string(passes()) + ";\n";
+    int64_t columns = rows <= kFewRows ? 2 : 4, passes = passesOf(rows, columns);
+    group.residents = rows > kFewRows ? 1 : passes > 1 ? 4 : 3;
+    group.config += llvm::formatv("  static constexpr int K_CHUNK = {0}, PASSES = {1}, COLUMNS = {2};\n", chunk, passes, columns).str();
     group.config += functionsOf(result, bytes == 8 ? "double" : "float");
     int64_t laneColumns = laneColumnsOf(weight, alignment, rows);
-    group.blocksEach = llvm::divideCeil(result.columns, alongK ? passes() * kWarps * kWarpColumns : 32 * laneColumns);
+    group.blocksEach = llvm::divideCeil(result.columns, alongK ? passes * kWarps * columns : 32 * laneColumns);
     group.sharedBytes = compute * rows * std::max(chunk, alongK ? 0 : kWarps * 32 * laneColumns);
     return group;
   }
@@ -138,12 +142,12 @@ private:
     return entry->second + "(" + arguments + ")";
   }
 
-  /// Blocks share the cost of bringing x to shared memory among more columns while there are enough of them to fill a
-  /// large GPU several times.
-  int64_t passes() const {
-    constexpr int64_t kBlocksWanted = 4096;
-    int64_t passes = 4;
-    while (passes > 1 && totalColumns / (passes * kWarps * kWarpColumns) < kBlocksWanted)
+  /// A block makes x once for several groups of columns, as long as there are blocks for every multiprocessor of a large
+  /// GPU. One row is made so fast that more blocks are better.
+  int64_t passesOf(int64_t rows, int64_t columns) const {
+    constexpr int64_t kBlocksWanted = 200;
+    int64_t passes = rows > 1 ? 4 : 1;
+    while (passes > 1 && totalColumns / (passes * kWarps * columns) < kBlocksWanted)
       passes /= 2;
     return passes;
   }
@@ -163,7 +167,7 @@ private:
     CudaUnit result;
     std::string structs, calls;
     cuda::KernelParameter parameter;
-    int64_t blocks = 0, sharedBytes = 0;
+    int64_t blocks = 0, sharedBytes = 0, residents = std::numeric_limits<int64_t>::max();
     size_t problem = 0, pointers = llvm::any_of(results, [](const GemvResult &each) { return each.inputs.size() > 1; }) ? kGemvPointersOfTwo : kGemvPointers;
     for (auto [i, entry] : llvm::enumerate(groups)) {
       const Group &group = entry.second;
@@ -177,6 +181,7 @@ private:
       problem += group.results.size();
       blocks = next;
       sharedBytes = std::max(sharedBytes, group.sharedBytes);
+      residents = std::min(residents, group.residents);
     }
     r.expect(blocks < int64_t(1) << 31, "needs too many blocks");
     if (r.failed())
@@ -184,7 +189,7 @@ private:
     result.parameters.push_back(std::move(parameter));
     std::string path = writeNodeName(nameOf(kernel.getLoc()));
     result.text = "// gemv" + (path.empty() ? "" : " of " + path) + "\n#include \"gemv.cuh\"\n\nusing namespace ditc;\n\n" + definitions + structs +
-                  "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kWarps) + ")\n" + kernel.getSymName().str() +
+                  "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(32 * kWarps) + ", " + std::to_string(residents) + ")\n" + kernel.getSymName().str() +
                   "(const __grid_constant__ gemv::Params<" + std::to_string(results.size()) +
                   (pointers == kGemvPointersOfTwo ? ", 2" : "") + "> params) {\n  int block = blockIdx.x;\n  followPreviousKernel();\n" + calls + "}\n";
     result.launch = {
