@@ -2,8 +2,8 @@
 """run_attention.py BUNDLE OUT [PART...]: on a CUDA machine with torch: what build_attention.sh made.
 
 PART: check (the grid against fp64), check-mma (the same by the kernels of other architectures), check-quantized (attention of 8-bit
-numbers), bench or bench:SHAPE,SHAPE
-(beside torch's back ends), sass (the instructions of the fast path, no local memory), sanitizer (memcheck and racecheck
+numbers), bench or bench:SHAPE,SHAPE (beside torch's back ends), bench-mma (the kernels of other architectures beside the back ends that those have),
+bench-mma-small (the same with tiles for 100 KB of shared memory a multiprocessor, and as much of it), sass (the instructions of the fast path, no local memory), sanitizer (memcheck and racecheck
 over some cases); check, bench and sass unless named. Writes OUT/PART.json and, of check and bench, OUT/attention.json,
 which is what is kept in tests/bench/results/."""
 import concurrent.futures
@@ -71,6 +71,9 @@ def merged(bundle, parts):
         plain = [r["ratio"] for r in bench if "mask='none'" in r["problem"] and "causal=True" not in r["problem"] and "window=()" in r["problem"] and r["ratio"]]
         out["geometric_mean"] = {"no mask": geometric_mean(plain), "all": geometric_mean([r["ratio"] for r in bench if r["ratio"]])}
         out["rows"] = bench
+    for part in ("bench-mma", "bench-mma-small"):
+        if rows := [r for r in parts.get(part, []) if "us" in r]:
+            out[part] = {"geometric_mean": geometric_mean([r["ratio"] for r in rows if r["ratio"]]), "rows": rows}
     out["correctness"] = {part: {"cases": len(rs), "right": sum("wrong" not in r for r in rs), "worst_relative_l2": max(r["relative"] for r in rs)}
                           for part, rs in checks.items() if rs}
     for part in ("sass", "sanitizer"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""write_attention.py BUNDLE: the programs of attention_problems.py as BUNDLE/grid.mlir, grid_mma.mlir, grid_quantized.mlir and models.mlir."""
+"""write_attention.py BUNDLE: the programs of attention_problems.py as BUNDLE/grid.mlir, grid_mma.mlir, grid_quantized.mlir, models.mlir
+and models_mma.mlir."""
 import os
 import sys
 
@@ -15,8 +16,9 @@ def main():
         with open(os.path.join(bundle, name + ".mlir"), "w") as file:
             file.write("\n".join(attention_problems.program(p, f"case_{i}") for i, p in enumerate(grid)))
     models = attention_problems.models()
-    with open(os.path.join(bundle, "models.mlir"), "w") as file:
-        file.write("\n".join(attention_problems.program(p, name) for name, p in models.items()))
+    for file_name, names in (("models", models), ("models_mma", attention_problems.PORTABLE_MODELS)):
+        with open(os.path.join(bundle, file_name + ".mlir"), "w") as file:
+            file.write("\n".join(attention_problems.program(models[name], name) for name in names))
     print(", ".join(f"{len(grid)} cases of {name}" for name, grid in grids.items()), f"and {len(models)} shapes of models")
 
 

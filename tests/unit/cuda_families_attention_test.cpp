@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention on the CUDA target, with and without tensor cores, against the reference evaluator.
+#include "codegen/cuda/families/AttentionTiles.h"
 #include "codegen/cuda/families/Families.h"
 #include "tests/unit/CudaFamilies.h"
 
@@ -64,6 +65,29 @@ TEST_F(CudaAttention, TensorCoresTakeEveryHeadSize) {
     check({.dim = dim});
   EXPECT_NE(families.unit.text.find("attention_mma"), std::string::npos);
   check({.element = "f16", .dim = 20, .valueDim = 50});
+}
+
+/// Tiles that only launches of many blocks get.
+template <int WARPS, int BANDS, int KEYS, int STAGES>
+void checkTile(const Shape &shape) {
+  CudaFamilies families([](plan::KernelOp kernel, const CudaArch &arch) {
+    MmaAttentionTile tile{WARPS, BANDS, KEYS, STAGES};
+    return emitTiledAttention(kernel, arch, &tile);
+  });
+  families.check(attention(shape));
+}
+
+TEST_F(CudaAttention, WarpsOfTwoBands) {
+  checkTile<4, 2, 80, 1>({.dim = 24, .queries = 150, .keys = 135});
+  checkTile<2, 2, 48, 1>({.element = "f16", .dim = 20, .valueDim = 70, .keys = 40});
+  checkTile<4, 2, 64, 2>({.dim = 112, .keys = 150});
+  checkTile<8, 1, 32, 1>({.dim = 72, .queries = 260, .keys = 70});
+  checkTile<4, 2, 32, 1>({.dim = 16, .queries = 150, .keys = 90, .causal = true});
+  checkTile<4, 2, 32, 2>({.dim = 16, .queries = 150, .keys = 140, .window = {9, 3}});
+  checkTile<2, 2, 16, 1>({.dim = 16, .queries = 150, .keys = 40, .window = {5, 2}}); // late rows see no key
+  checkTile<4, 2, 96, 1>({.dim = 16, .keys = 110, .batch = 2, .mask = "i1", .maskShape = {2, 1, 1, 110}});
+  checkTile<2, 2, 32, 2>({.dim = 16, .keys = 110, .mask = "bf16", .maskShape = {1, 2, 70, 110}});
+  checkTile<1, 2, 32, 1>({.dim = 16, .keys = 33, .scale = 1.5, .softCap = 3});
 }
 
 TEST_F(CudaAttention, PlainArithmeticTakesEveryTypeAndHeadSize) {

@@ -22,14 +22,15 @@ struct Unit {
   CudaCase kernel;
 };
 
-CudaCase attention(const std::string &element, int64_t dim, const std::string &mask, int64_t queries = 1024) {
+/// `mask`: its element; `rows`: of it, 1 where all queries share it. `more`: of the configuration.
+CudaCase attention(const std::string &element, int64_t dim, const std::string &mask, int64_t queries = 1024, int64_t rows = 1024, const std::string &more = "causal = false") {
   CudaCase c{.family = "attention",
-             .config = std::string("scale = 0.125 : f64, causal = false, has_mask = ") + (mask.empty() ? "false" : "true"),
+             .config = "scale = 0.125 : f64, " + more + ", has_mask = " + (mask.empty() ? "false" : "true"),
              .args = {},
              .reference = ""};
   c.args = {{element, {2, 16, queries, dim}}, {element, {2, 16, 1024, dim}}, {element, {2, 16, 1024, dim}}};
   if (!mask.empty())
-    c.args.push_back({mask, {2, 1, queries, 1024}});
+    c.args.push_back({mask, {2, 1, std::min(queries, rows), 1024}});
   c.args.push_back({element, {2, 16, queries, dim}});
   return c;
 }
@@ -85,6 +86,13 @@ std::vector<Unit> units() {
   for (const char *mask : {"i1", "f32"})
     for (int64_t dim : {64, 128})
       all.push_back({std::string("mma_mask_") + mask + std::to_string(dim), emitAttention, attention("f16", dim, mask)});
+  for (int64_t dim : {48, 56, 72, 96, 112, 128})
+    for (const char *mask : {"i1", "bf16"})
+      all.push_back({std::string("mma_columns_") + mask + std::to_string(dim), emitAttention, attention("bf16", dim, mask, 1024, 1)});
+  for (int64_t dim : {64, 96, 128}) {
+    all.push_back({"mma_causal_" + std::to_string(dim), emitAttention, attention("f16", dim, "", 1024, 0, "causal = true")});
+    all.push_back({"mma_cap_" + std::to_string(dim), emitAttention, attention("bf16", dim, "", 1024, 0, "soft_cap = 30.0 : f64")});
+  }
   all.push_back({"mma_short", emitAttention, attention("bf16", 128, "", 64)});
   for (int64_t dim : {64, 72, 128, 256, 512})
     all.push_back({"simt_" + std::to_string(dim), emitAttention, attention("f32", dim, "i1")});

@@ -3,6 +3,7 @@
 // Gemm fusions as tiles: indices that divide exactly, which bodies are refused and why, the text of epilogues, and the
 // choice of tiles.
 #include "codegen/cuda/gemm/EpilogueText.h"
+#include "codegen/cuda/families/AttentionTiles.h"
 #include "codegen/cuda/gemm/MmaTiles.h"
 #include "tests/unit/GemmBodies.h"
 
@@ -383,3 +384,34 @@ TEST(MmaTiles, TwoBlocksShareAMultiprocessor) {
 }
 
 } // namespace
+
+//===-- MmaAttentionTile ----------------------------------------------------------------------------===//
+
+TEST(MmaAttentionTile, TwoBlocksOfTwoBandsShareAMultiprocessor) {
+  for (int64_t dim : {40, 64, 72, 96})
+    for (const char *arch : {"sm_80", "sm_86", "sm_120a"}) {
+      MmaAttentionTile tile = chooseMmaAttentionTile({2, 16, 4096, 4096, dim, dim}, {arch, std::atoi(arch + 3)}, Hidden::None);
+      EXPECT_EQ(tile.bands, 2) << arch << " " << dim;
+      EXPECT_LE(2 * (tile.sharedBytes({2, 16, 4096, 4096, dim, dim}) + 1024), (std::string(arch) == "sm_80" ? 164 : 100) << 10) << arch << " " << dim;
+    }
+}
+
+TEST(MmaAttentionTile, WideHeadsOnSmallMultiprocessorsHaveOneBlockOfManyWarps) {
+  MmaAttentionTile large = chooseMmaAttentionTile({1, 24, 4608, 4608, 128, 128}, {"sm_100a", 100}, Hidden::None);
+  MmaAttentionTile small = chooseMmaAttentionTile({1, 24, 4608, 4608, 128, 128}, {"sm_89", 89}, Hidden::None);
+  EXPECT_EQ(large.bands, 2);
+  EXPECT_EQ(large.stages, 2);
+  EXPECT_EQ(small.bands, 1);
+  EXPECT_EQ(small.warps, 8);
+}
+
+TEST(MmaAttentionTile, FewBlocksAndMasksByQueryHaveOneBand) {
+  EXPECT_EQ(chooseMmaAttentionTile({2, 16, 256, 256, 72, 72}, {"sm_80", 80}, Hidden::None).bands, 1);
+  EXPECT_EQ(chooseMmaAttentionTile({2, 16, 4096, 4096, 64, 64}, {"sm_80", 80}, Hidden::ByQuery).bands, 1);
+  EXPECT_EQ(chooseMmaAttentionTile({2, 16, 4096, 300, 72, 72}, {"sm_80", 80}, Hidden::ByKey).bands, 2);
+}
+
+TEST(MmaAttentionTile, StepsAreEquallyFull) {
+  EXPECT_EQ(chooseMmaAttentionTile({2, 16, 4096, 300, 72, 72}, {"sm_80", 80}, Hidden::None).keys, 80); // 4 x 80, not 3 x 96 and 12
+  EXPECT_EQ(chooseMmaAttentionTile({2, 16, 4096, 0, 72, 72}, {"sm_80", 80}, Hidden::None).keys, 16);
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // dit.attention: which template, and which tiles fit the head sizes and the architecture's shared memory.
+#include "codegen/cuda/families/AttentionTiles.h"
 #include "codegen/cuda/families/FamilyUnit.h"
 #include "codegen/cuda/families/Families.h"
 
@@ -13,41 +14,11 @@ namespace {
 
 constexpr int64_t kMaxMmaHead = 256, kMaxHead = 512;
 
-struct Problem {
-  int64_t batch, heads, queries, keys, dim, valueDim;
-  int64_t blocks(int64_t rows) const { return llvm::divideCeil(queries, rows) * heads * batch; }
-};
-
-struct MmaTile {
-  int64_t warps, keys;
-  /// As attention_mma.cuh computes it.
-  int64_t sharedBytes(const Problem &p) const {
-    int64_t pitch = llvm::alignTo(p.dim, 16) + 8, valuePitch = llvm::alignTo(p.valueDim, 16) + 8;
-    return 2 * ((16 * warps + 2 * keys) * pitch + 2 * keys * valuePitch);
-  }
-};
-
-/// The first choice that fits: several blocks on a multiprocessor hide each other's loads, also at 128 columns (measured
-/// on an H200: 1120 against 1159 us with 8 warps); more than 32 keys of wider heads do not fit into registers.
-MmaTile chooseMmaTile(const Problem &p, const CudaArch &arch) {
-  int64_t wide = std::max(p.dim, p.valueDim);
-  bool isSmall = sharedLimitOf(arch) < 100 << 10;
-  int64_t warps = 4, keys = wide > 128 || (isSmall && wide > 64 && wide <= 96) ? 32 : 64;
-  while (keys > 16 && keys / 2 >= p.keys)
-    keys /= 2;
-  while (warps > 1 && 16 * warps / 2 >= p.queries)
-    warps /= 2;
-  MmaTile tile{warps, keys};
-  while (tile.sharedBytes(p) > sharedLimitOf(arch))
-    tile.keys /= 2;
-  return tile;
-}
-
 struct SimtTile {
   int64_t groups, rowsEach, keys;
   int64_t threads() const { return 16 * groups; }
   /// As attention_simt.cuh computes it.
-  int64_t sharedBytes(const Problem &p, int64_t bytes) const {
+  int64_t sharedBytes(const AttentionSizes &p, int64_t bytes) const {
     int64_t vector = 16 / bytes, columns = llvm::alignTo(p.dim, vector), rows = groups * rowsEach;
     int64_t pitch = columns + (columns / vector % 2 == 0 ? vector : 0), valueColumns = llvm::alignTo(p.valueDim, 16 * 8 / bytes);
     return (rows * pitch + keys * std::max(pitch, valueColumns) + rows * (keys + 4)) * bytes;
@@ -56,7 +27,7 @@ struct SimtTile {
 
 /// Rows per thread as the registers for the output allow; then the largest tile that leaves room for a second block,
 /// or that fits at all.
-SimtTile chooseSimtTile(const Problem &p, int64_t bytes, const CudaArch &arch) {
+SimtTile chooseSimtTile(const AttentionSizes &p, int64_t bytes, const CudaArch &arch) {
   constexpr SimtTile kTiles[] = {{16, 0, 64}, {16, 0, 32}, {8, 0, 32}, {8, 0, 16}};
   int64_t mostKeys = bytes == 8 ? 32 : 64; // registers again
   int64_t outputWords = llvm::alignTo(p.valueDim, 16 * 8 / bytes) / 16 * (bytes / 4);
@@ -71,7 +42,7 @@ SimtTile chooseSimtTile(const Problem &p, int64_t bytes, const CudaArch &arch) {
 }
 
 /// Checks what the template relies on.
-Problem readProblem(KernelReader &r, const AttentionOptions &options) {
+AttentionSizes readSizes(KernelReader &r, const AttentionOptions &options) {
   bool hasMask = options.hasMask;
   r.expectArgs(4 + hasMask + options.logSumExp);
   for (unsigned i = 0; i < r.numArgs(); ++i)
@@ -85,7 +56,7 @@ Problem readProblem(KernelReader &r, const AttentionOptions &options) {
   r.expect(k.getElementType() == q.getElementType() && v.getElementType() == q.getElementType(), "query, key and value need one type");
   if (hasMask)
     r.expect(r.type(3).getElementType().isInteger(1) || isa<FloatType>(r.type(3).getElementType()), "a mask is boolean or floating point");
-  Problem p{q.getDimSize(0), q.getDimSize(1), q.getDimSize(2), k.getDimSize(2), q.getDimSize(3), v.getDimSize(3)};
+  AttentionSizes p{q.getDimSize(0), q.getDimSize(1), q.getDimSize(2), k.getDimSize(2), q.getDimSize(3), v.getDimSize(3)};
   r.expect(k.getDimSize(1) > 0 && p.heads % k.getDimSize(1) == 0,
            llvm::Twine(p.heads) + " query heads do not share " + llvm::Twine(k.getDimSize(1)) + " key heads");
   r.expect(p.dim >= 1 && p.valueDim >= 1 && p.dim <= kMaxHead && p.valueDim <= kMaxHead,
@@ -104,12 +75,14 @@ Verdict mmaAttentionVerdict(plan::KernelOp kernel) {
   return widest <= kMaxMmaHead ? Verdict() : Verdict{Reason::HeadSplitsTile};
 }
 
-FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch) {
+FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch) { return emitTiledAttention(kernel, arch, nullptr); }
+
+FailureOr<CudaUnit> emitTiledAttention(plan::KernelOp kernel, const CudaArch &arch, const MmaAttentionTile *wanted) {
   FamilyUnit unit(kernel);
   KernelReader &r = unit.read();
   AttentionOptions options(kernel);
   bool hasMask = options.hasMask;
-  Problem p = readProblem(r, options);
+  AttentionSizes p = readSizes(r, options);
   double scale = r.number("scale");
   if (r.failed())
     return unit.failure();
@@ -128,9 +101,11 @@ FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch) {
 
   int64_t bytes = r.type(0).getElementTypeBitWidth() / 8;
   if (mmaAttentionVerdict(kernel)) {
-    MmaTile tile = chooseMmaTile(p, arch);
-    unit.config("static constexpr int WARPS = " + llvm::Twine(tile.warps) + ", BLOCK_N = " + llvm::Twine(tile.keys));
-    return unit.finish("attention_mma.cuh", "attention_mma", names, p.blocks(16 * tile.warps), 32 * tile.warps, tile.sharedBytes(p));
+    Hidden hidden = hasMask && r.type(3).getDimSize(2) > 1 ? Hidden::ByQuery : hasMask ? Hidden::ByKey : options.seesAll() ? Hidden::None : Hidden::ByPlace;
+    MmaAttentionTile tile = wanted ? *wanted : chooseMmaAttentionTile(p, arch, hidden);
+    unit.config("static constexpr int WARPS = " + llvm::Twine(tile.warps) + ", BANDS = " + llvm::Twine(tile.bands) + ", BLOCK_N = " + llvm::Twine(tile.keys) +
+                ", STAGES = " + llvm::Twine(tile.stages));
+    return unit.finish("attention_mma.cuh", "attention_mma", names, p.blocks(tile.rows()), 32 * tile.warps, tile.sharedBytes(p));
   }
   int64_t computeBytes = std::max<int64_t>(bytes, 4);
   SimtTile tile = chooseSimtTile(p, computeBytes, arch);

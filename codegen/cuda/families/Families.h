@@ -10,8 +10,12 @@
 
 namespace ditc {
 
+struct MmaAttentionTile; // AttentionTiles.h
+
 /// Any head sizes, masks and strides; tensor cores by mma.sync for 16-bit types.
 mlir::FailureOr<CudaUnit> emitAttention(plan::KernelOp kernel, const CudaArch &arch);
+/// The same with a tile for tensor cores, which null leaves to the sizes.
+mlir::FailureOr<CudaUnit> emitTiledAttention(plan::KernelOp kernel, const CudaArch &arch, const MmaAttentionTile *tile);
 /// Does it compute this one on tensor cores?
 Verdict mmaAttentionVerdict(plan::KernelOp kernel);
 /// Products of at most 16 rows with any number of weights, with maps on their inputs and on ranges of their columns.

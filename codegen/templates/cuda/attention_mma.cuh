@@ -6,21 +6,35 @@
 //
 //                              BLOCK_N keys
 //                           ┌───────────────┐
-//        WARPS × 16 rows    │ S = Q Kᵀ → P  │  a warp owns 16 rows: S, P and out never leave its registers
-//                           └───────────────┘
-//        out (16 × Dv a warp) += P V             K and V: two stages of shared memory, filled by asynchronous copies
-//                                                while the stage before is multiplied
+//      WARPS × BANDS × 16   │ S = Q Kᵀ → P  │  a warp owns BANDS × 16 rows: S, P and out never leave its registers
+//             rows          └───────────────┘
+//      out (BANDS × 16 × Dv a warp) += P V      what is read of K and V from shared memory serves all bands
+//
+//      STAGES 1   K ┃ copy ┃ QKᵀ │ copy of the next ┃ …      STAGES 2   both of the next step are copied while those of
+//                 V        ┃ copy┃ softmax, PV      ┃                  this one are multiplied
 //
 //   Config   see attention_any.cuh; beside it
-//   WARPS    1, 2, 4, 8      of a block
-//   BLOCK_N  16, 32, 64      keys per step
+//   WARPS    1, 2, 4, 8        of a block
+//   BANDS    1, 2              2 reads half as much of shared memory, which limits 16-row warps, for twice the registers
+//   BLOCK_N  16, 32, … 128     keys per step
+//   STAGES   1, 2              of K and V in shared memory
 //
-//   shared memory  2·(16·WARPS + 2·BLOCK_N)·(D + 8) + 4·BLOCK_N·(Dv + 8) bytes, D and Dv rounded up to 16; rows are 16
-//                  bytes longer than their values, so that eight rows of a matrix lie in different banks
-//   registers      Dv/2 (out) + BLOCK_N/2 (S) + BLOCK_N/4 (P) + D/4 (Q, for D ≤ 128) + about 50
+//   shared memory  2·(16·WARPS·BANDS + STAGES·BLOCK_N)·(D + 8) + 2·STAGES·BLOCK_N·(Dv + 8) bytes, D and Dv rounded up to 16;
+//                  rows are 16 bytes longer than their values, so that eight rows of a matrix lie in different banks
+//   registers      BANDS · (Dv/2 (out) + BLOCK_N/2 (S)) + D/4 (Q, with one band and D ≤ 128) + about 50
 //
 // Rows of 4, 8 or 16 aligned bytes are copied asynchronously; others go element by element through registers. A key that
 // the mask hides from every query is not read, and a warp skips a step in which its rows see no key.
+//
+//   measured (H200, us; FlashAttention-2 of torch 2.11 in the same run; "100 KB": shared memory of a multiprocessor as on
+//   sm_86, sm_89 and sm_120 by the preferred carve-out)
+//                             FA-2    2 bands  1 band   100 KB: 2 bands     1 band, two stages
+//     1x24x4608x128            841       907     1030   1165 (8 warps of 1)   1561
+//     2x38x4429x64            1345      1411     1557   1492                  2043
+//     2x16x4096x72             727       606      750    630                  1229
+//     1x16x4096x96             346       353      442    413                   574
+//     2x8x4096x40              318       215      249    218                   325
+//     2x4x4096x256             473                521    787                   858
 #pragma once
 
 #include "attention_any.cuh"
@@ -32,16 +46,17 @@ namespace ditc::attention_mma {
 template <class Config>
 struct Layout : Config {
   using Element = typename Config::Query::Element;
-  static constexpr int WARPS = Config::WARPS, BLOCK_N = Config::BLOCK_N, ROWS = 16 * WARPS, THREADS = 32 * WARPS;
+  static constexpr int WARPS = Config::WARPS, BLOCK_N = Config::BLOCK_N, BANDS = Config::BANDS, STAGES = Config::STAGES;
+  static constexpr int BAND_ROWS = 16 * BANDS, ROWS = BAND_ROWS * WARPS, THREADS = 32 * WARPS;
   static constexpr int QUERIES = Config::Query::size(2), KEYS = Config::Key::size(2);
   static constexpr int HEAD = Config::Query::size(3), V_HEAD = Config::Value::size(3);
   static constexpr int QK_STEPS = int(divideUp(HEAD, 16)), V_TILES = 2 * int(divideUp(V_HEAD, 16));
   static constexpr int QK_COLUMNS = 16 * QK_STEPS, V_COLUMNS = 8 * V_TILES;
   static constexpr int QK_PITCH = QK_COLUMNS + 8, V_PITCH = V_COLUMNS + 8;
   static constexpr int N_TILES = BLOCK_N / 8, K_STEPS = BLOCK_N / 16;
-  static constexpr int K_AT = ROWS * QK_PITCH, V_AT = K_AT + 2 * BLOCK_N * QK_PITCH;  // elements
-  static constexpr int SHARED_BYTES = 2 * (V_AT + 2 * BLOCK_N * V_PITCH);
-  static constexpr bool KEEPS_QUERIES = HEAD <= 128;  // in registers
+  static constexpr int K_AT = ROWS * QK_PITCH, V_AT = K_AT + STAGES * BLOCK_N * QK_PITCH;  // elements
+  static constexpr int SHARED_BYTES = 2 * (V_AT + STAGES * BLOCK_N * V_PITCH);
+  static constexpr bool KEEPS_QUERIES = HEAD <= 128 && BANDS == 1;  // in registers
   // Without a mask the scale joins the exponent's multiply-add, which a negative scale would turn round.
   static constexpr bool SCALES_LATE =
       HeadMask<typename Config::Mask>::PRESENT == false && Config::SCALE > 0 && Config::SOFT_CAP == 0;
@@ -51,16 +66,20 @@ struct Layout : Config {
 
 /// Starts copying rows first … first + ROWS - 1 of a head. Rows that do not exist or are not wanted become 0; columns
 /// past WIDTH are left alone (clearPadding).
-template <class T, int ROWS, int PITCH, int THREADS, class Wanted>
+template <class L, class T, int ROWS, int PITCH, class Wanted>
 __device__ void copyRows(typename T::Element *shared, const typename T::Element *head, int first, int end,
                          Wanted wanted) {
   constexpr int WIDTH = T::size(3), VECTOR = commonPower(T::VECTOR, WIDTH), PER_ROW = WIDTH / VECTOR;
   constexpr bool ALONG_ROWS = T::UNIT != 1 && T::stride(2) == 1;  // neighbours in memory are rows
-  for (int i = threadIdx.x; i < ROWS * PER_ROW; i += THREADS) {
+  for (int i = threadIdx.x; i < ROWS * PER_ROW; i += L::THREADS) {
     int row = ALONG_ROWS ? i % ROWS : i / PER_ROW, column = (ALONG_ROWS ? i / ROWS : i % PER_ROW) * VECTOR;
     auto *target = shared + row * PITCH + column;
     bool exists = first + row < end && wanted(first + row);
-    const auto *source = head + (exists ? (first + row) * T::stride(2) + column * T::stride(3) : 0);
+    const auto *source = head;
+    if constexpr (T::size(2) * T::stride(2) + T::size(3) * T::stride(3) < 1ll << 31)
+      source += exists ? (first + row) * int(T::stride(2)) + column * int(T::stride(3)) : 0;
+    else
+      source += exists ? (first + row) * T::stride(2) + column * T::stride(3) : 0;
     if constexpr (VECTOR >= 2)
       copyAsync<2 * VECTOR>(target, source, exists);
     else
@@ -83,7 +102,7 @@ struct MaskTile {
   Element at[L::N_TILES][Mask::PER_QUERY ? 2 : 1][2];
 
   /// Keys and queries past the end read the last one: what comes of it is overwritten or not stored.
-  __device__ MaskTile(const Mask &mask, int row, int key) {
+  __device__ void load(const Mask &mask, int row, int key) {
     constexpr bool PAIRS = L::Mask::VECTOR >= 2 && L::KEYS % 2 == 0;
 #pragma unroll
     for (int n = 0; n < L::N_TILES; ++n)
@@ -118,11 +137,11 @@ struct MaskTile {
 };
 template <class L>
 struct MaskTile<L, HeadMask<void>> {
-  __device__ MaskTile(const HeadMask<void> &, int, int) {}
+  __device__ static void load(const HeadMask<void> &, int, int) {}
   __device__ static bool keepsAny() { return true; }
 };
 
-/// A warp's 16 rows: running maximum and sum, and the output tile.
+/// A band of 16 rows: running maximum and sum, and the output tile.
 template <class L>
 struct Rows {
   float top[2] = {negativeInfinityOf<float>(), negativeInfinityOf<float>()};  // rows lane/4 and lane/4 + 8
@@ -212,54 +231,85 @@ __device__ inline void loadQueries(MmaWord (&a)[4], const Element *warpRows, int
   loadMatrices4(a, warpRows + lane % 16 * L::QK_PITCH + 16 * step + lane / 16 * 8);
 }
 
+template <class L>
+using Scores = float[L::BANDS][L::N_TILES][4];
+
 /// S = Q Kᵀ of a warp.
 template <class L, class Element>
-__device__ inline void multiplyKeys(float (&scores)[L::N_TILES][4], const MmaWord (&kept)[L::QK_STEPS][4],
-                                    const Element *queries, const Element *keys, int lane) {
+__device__ inline void multiplyKeys(Scores<L> &scores, const MmaWord (&kept)[L::QK_STEPS][4], const Element *queries,
+                                    const Element *keys, int lane) {
 #pragma unroll
-  for (int n = 0; n < L::N_TILES; ++n)
+  for (auto &band : scores)
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      scores[n][i] = 0.0f;
+    for (auto &tile : band)
+      tile[0] = tile[1] = tile[2] = tile[3] = 0.0f;
   const Element *row = keys + (lane / 16 * 8 + lane % 8) * L::QK_PITCH + lane / 8 % 2 * 8;
 #pragma unroll
   for (int step = 0; step < L::QK_STEPS; ++step) {
-    MmaWord a[4];
-    if constexpr (L::KEEPS_QUERIES)
-      a[0] = kept[step][0], a[1] = kept[step][1], a[2] = kept[step][2], a[3] = kept[step][3];
-    else
-      loadQueries<L>(a, queries, step, lane);
+    MmaWord a[L::BANDS][4];
+#pragma unroll
+    for (int band = 0; band < L::BANDS; ++band)
+      if constexpr (L::KEEPS_QUERIES)
+        a[band][0] = kept[step][0], a[band][1] = kept[step][1], a[band][2] = kept[step][2], a[band][3] = kept[step][3];
+      else
+        loadQueries<L>(a[band], queries + 16 * band * L::QK_PITCH, step, lane);
 #pragma unroll
     for (int n = 0; n < L::N_TILES; n += 2) {
       MmaWord b[4];
       loadMatrices4(b, row + 8 * n * L::QK_PITCH + 16 * step);
-      mma16x8<Element>(scores[n], a, b[0], b[1]);
-      mma16x8<Element>(scores[n + 1], a, b[2], b[3]);
+#pragma unroll
+      for (int band = 0; band < L::BANDS; ++band) {
+        mma16x8<Element>(scores[band][n], a[band], b[0], b[1]);
+        mma16x8<Element>(scores[band][n + 1], a[band], b[2], b[3]);
+      }
     }
   }
 }
 
 /// O += P V of a warp. The accumulators of S are laid out as the A operand is.
 template <class L, class Element>
-__device__ inline void multiplyValues(Rows<L> &rows, const float (&p)[L::N_TILES][4], const Element *values, int lane) {
+__device__ inline void multiplyValues(Rows<L> (&rows)[L::BANDS], const Scores<L> &p, const Element *values, int lane) {
+  MmaWord a[L::BANDS][L::K_STEPS][4];
+#pragma unroll
+  for (int band = 0; band < L::BANDS; ++band)
+#pragma unroll
+    for (int step = 0; step < L::K_STEPS; ++step)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float(&tile)[4] = p[band][2 * step + i / 2];
+        a[band][step][i] = Pair<Element>::pack(tile[i % 2 * 2], tile[i % 2 * 2 + 1]);
+      }
   const Element *row = values + lane % 16 * L::V_PITCH + lane / 16 * 8;
 #pragma unroll
-  for (int step = 0; step < L::K_STEPS; ++step) {
-    MmaWord a[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      a[i] = Pair<Element>::pack(p[2 * step + i / 2][i % 2 * 2], p[2 * step + i / 2][i % 2 * 2 + 1]);
+  for (int step = 0; step < L::K_STEPS; ++step)
 #pragma unroll
     for (int n = 0; n < L::V_TILES; n += 2) {
       MmaWord b[4];
       loadMatrices4Transposed(b, row + 16 * step * L::V_PITCH + 8 * n);
-      mma16x8<Element>(rows.output[n], a, b[0], b[1]);
-      mma16x8<Element>(rows.output[n + 1], a, b[2], b[3]);
+#pragma unroll
+      for (int band = 0; band < L::BANDS; ++band) {
+        mma16x8<Element>(rows[band].output[n], a[band][step], b[0], b[1]);
+        mma16x8<Element>(rows[band].output[n + 1], a[band][step], b[2], b[3]);
+      }
     }
+}
+
+/// Hides the keys past the end, of which only the last step has some.
+template <class L>
+__device__ inline void cutTail(float (&scores)[L::N_TILES][4], int first, int lane) {
+  if constexpr (L::KEYS % L::BLOCK_N != 0) {
+    if (first + L::BLOCK_N <= L::KEYS)
+      return;
+#pragma unroll
+    for (int n = 0; n < L::N_TILES; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (first + lane % 4 * 2 + 8 * n + i % 2 >= L::KEYS)
+          scores[n][i] = negativeInfinityOf<float>();
   }
 }
 
-/// Scale, mask, causality and the end of the keys.
+/// Scale, mask and causality.
 template <class L, class Mask>
 __device__ inline void maskScores(float (&scores)[L::N_TILES][4], const MaskTile<L, Mask> &mask, int row, int key) {
 #pragma unroll
@@ -271,8 +321,6 @@ __device__ inline void maskScores(float (&scores)[L::N_TILES][4], const MaskTile
         scores[n][i] = scoreOf<L>(scores[n][i]);
       if constexpr (Mask::PRESENT)
         scores[n][i] = addMask(scores[n][i], mask.added(n, i));
-      if (L::KEYS % L::BLOCK_N != 0 && column >= L::KEYS)
-        scores[n][i] = negativeInfinityOf<float>();
       if (!seesKey<L>(row + i / 2 * 8, column))
         scores[n][i] = negativeInfinityOf<float>();
     }
@@ -290,59 +338,92 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
   Element *queries = reinterpret_cast<Element *>(sharedMemory), *keys = queries + L::K_AT, *values = queries + L::V_AT;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   AttentionTile at = AttentionTile::of<Config, L::ROWS>(blockIdx.x);
-  int row = at.firstQuery + 16 * warp + lane / 4, keyEnd = at.keyEnd<Config, L::ROWS>();
+  int row = at.firstQuery + L::BAND_ROWS * warp + lane / 4, keyEnd = at.keyEnd<Config, L::ROWS>();
   followPreviousKernel();
 
   Mask mask(maskBase, at);
   key += at.keyOffset<typename L::Key>(), value += at.keyOffset<typename L::Value>();
-  auto startCopies = [&](int first) {
-    int stage = first / L::BLOCK_N % 2;
-    auto wanted = [&](int token) { return mask.keepsKey(token); };
-    if (first < keyEnd) {
-      copyRows<typename L::Key, L::BLOCK_N, L::QK_PITCH, L::THREADS>(keys + stage * L::BLOCK_N * L::QK_PITCH, key,
-                                                                     first, L::KEYS, wanted);
-      copyRows<typename L::Value, L::BLOCK_N, L::V_PITCH, L::THREADS>(values + stage * L::BLOCK_N * L::V_PITCH, value,
-                                                                     first, L::KEYS, wanted);
-    }
-    copyCommit();
+  auto wanted = [&](int token) { return mask.keepsKey(token); };
+  auto keysAt = [&](int first) { return keys + first / L::BLOCK_N % L::STAGES * L::BLOCK_N * L::QK_PITCH; };
+  auto valuesAt = [&](int first) { return values + first / L::BLOCK_N % L::STAGES * L::BLOCK_N * L::V_PITCH; };
+  auto startKeys = [&](int first) {
+    if (first < keyEnd)
+      copyRows<L, typename L::Key, L::BLOCK_N, L::QK_PITCH>(keysAt(first), key, first, L::KEYS, wanted);
+  };
+  auto startValues = [&](int first) {
+    if (first < keyEnd)
+      copyRows<L, typename L::Value, L::BLOCK_N, L::V_PITCH>(valuesAt(first), value, first, L::KEYS, wanted);
   };
 
   // Q and the padding of K lie one behind the other.
-  clearPadding<L::HEAD, L::QK_COLUMNS, L::QK_PITCH, L::THREADS>(queries, L::ROWS + 2 * L::BLOCK_N);
-  copyRows<typename L::Query, L::ROWS, L::QK_PITCH, L::THREADS>(queries, query + at.queryOffset<typename L::Query>(),
-                                                                at.firstQuery, L::QUERIES, [](int) { return true; });
+  clearPadding<L::HEAD, L::QK_COLUMNS, L::QK_PITCH, L::THREADS>(queries, L::ROWS + L::STAGES * L::BLOCK_N);
+  copyRows<L, typename L::Query, L::ROWS, L::QK_PITCH>(queries, query + at.queryOffset<typename L::Query>(), at.firstQuery,
+                                                       L::QUERIES, [](int) { return true; });
   copyCommit();
   int keyBegin = at.keyBegin<Config, L::BLOCK_N>();
-  startCopies(keyBegin);
-  copyWait<1>();
-  __syncthreads();
-  const Element *warpQueries = queries + 16 * warp * L::QK_PITCH;
+  startKeys(keyBegin);
+  if constexpr (L::STAGES == 2)
+    startValues(keyBegin);
+  copyCommit();
+  const Element *warpQueries = queries + L::BAND_ROWS * warp * L::QK_PITCH;
   MmaWord kept[L::QK_STEPS][4];
   if constexpr (L::KEEPS_QUERIES) {
+    copyWait<1>();
+    __syncthreads();
 #pragma unroll
     for (int step = 0; step < L::QK_STEPS; ++step)
       loadQueries<L>(kept[step], warpQueries, step, lane);
   }
 
-  Rows<L> rows;
+  Rows<L> rows[L::BANDS];
   for (int first = keyBegin; first < keyEnd; first += L::BLOCK_N) {
-    int stage = first / L::BLOCK_N % 2, column = first + lane % 4 * 2;
-    MaskTile<L, Mask> maskTile(mask, row, column);
-    startCopies(first + L::BLOCK_N);
-    copyWait<1>();
-    __syncthreads();
-    if (maskTile.keepsAny()) {
-      float scores[L::N_TILES][4];
-      multiplyKeys<L>(scores, kept, warpQueries, keys + stage * L::BLOCK_N * L::QK_PITCH, lane);
-      maskScores<L, Mask>(scores, maskTile, row, column);
-      rows.update(scores);
-      multiplyValues<L>(rows, scores, values + stage * L::BLOCK_N * L::V_PITCH, lane);
+    int column = first + lane % 4 * 2;
+    MaskTile<L, Mask> masks[Mask::PER_QUERY ? L::BANDS : 1];
+    bool keepsAny = false;
+#pragma unroll
+    for (int band = 0; band < (Mask::PER_QUERY ? L::BANDS : 1); ++band) {
+      masks[band].load(mask, row + 16 * band, column);
+      keepsAny |= masks[band].keepsAny();
     }
-    __syncthreads();  // every warp has read this stage: it may be filled again
+    if constexpr (L::STAGES == 2) {
+      startKeys(first + L::BLOCK_N);
+      startValues(first + L::BLOCK_N);
+      copyCommit();
+      copyWait<1>();
+      __syncthreads();
+    } else {
+      copyWait<0>();
+      __syncthreads();  // K is here, and every warp has read V of the step before
+      startValues(first);
+      copyCommit();
+    }
+    Scores<L> scores;
+    if (keepsAny)
+      multiplyKeys<L>(scores, kept, warpQueries, keysAt(first), lane);
+    if constexpr (L::STAGES == 1) {
+      copyWait<0>();
+      __syncthreads();  // V is here, and every warp has read K
+      startKeys(first + L::BLOCK_N);
+      copyCommit();
+    }
+    if (keepsAny) {
+#pragma unroll
+      for (int band = 0; band < L::BANDS; ++band) {
+        maskScores<L, Mask>(scores[band], masks[Mask::PER_QUERY ? band : 0], row + 16 * band, column);
+        cutTail<L>(scores[band], first, lane);
+        rows[band].update(scores[band]);
+      }
+      multiplyValues<L>(rows, scores, valuesAt(first), lane);
+    }
+    if constexpr (L::STAGES == 2)
+      __syncthreads();  // every warp has read this stage: it may be filled again
   }
-  rows.store(out + at.queryOffset<typename L::Output>(), row, lane);
-  if (logSumExp != nullptr)
-    rows.storeLogSumExp(logSumExp, at, row, lane);
+#pragma unroll
+  for (int band = 0; band < L::BANDS; ++band) {
+    rows[band].store(out + at.queryOffset<typename L::Output>(), row + 16 * band, lane);
+    if (logSumExp != nullptr)
+      rows[band].storeLogSumExp(logSumExp, at, row + 16 * band, lane);
+  }
 }
 
 }  // namespace ditc::attention_mma

@@ -80,6 +80,7 @@ class Images:
             self.kernels = {kernel["name"]: kernel for kernel in json.load(file)["kernels"]}
         self.folder, self.loaded = folder, {}
         self.multiprocessors = 0  # above 0: persistent kernels get blocks as on a smaller GPU
+        self.carve_out = None  # percent of a multiprocessor's memory that is shared memory, where it is not the driver's choice
 
     def bind(self, name, pointers):
         """A function that launches the kernel on these addresses."""
@@ -87,6 +88,8 @@ class Images:
         if name not in self.loaded:
             with open(os.path.join(self.folder, image["image"]), "rb") as file:
                 self.loaded[name] = driver.Kernel(file.read(), name, image["threads"], image["shared_bytes"], image["cluster"])
+            if self.carve_out:
+                self.loaded[name].prefer_carve_out(self.carve_out)
         return Launch(self.loaded[name], self.grid(image), [self.parameter(p, pointers) for p in image["parameters"]])
 
     def grid(self, image):

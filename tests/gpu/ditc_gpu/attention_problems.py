@@ -222,8 +222,13 @@ def grid():
 
 
 def portable_grid():
-    """The part of the grid for the kernels of other architectures."""
-    return [p for i, p in enumerate(grid()) if i % 3 == 0 or p.window or p.soft_cap]
+    """The part of the grid for the kernels of other architectures, and launches of many blocks, whose warps have two bands of rows."""
+    many = []
+    for turn, dim in enumerate((8, 40, 64, 72, 80, 96, 112, 128)):
+        shape = lambda queries, keys, mask="none", dim=dim, layout=LAYOUTS[turn % 3], **more: Problem(4, 26, queries, keys, dim, mask, layout, **more)
+        many += [shape(128, 333), shape(200, 64, key_heads=13, element="f16"), shape(130, 700, "row"), shape(100, 300, "padding"), shape(150, 90, "bits"),
+                 shape(300, 300, causal=True, log_sum_exp=True), shape(260, 300, window=(40, 9)), shape(130, 77, soft_cap=5.0)]
+    return [p for i, p in enumerate(grid()) if i % 3 == 0 or p.window or p.soft_cap] + many
 
 
 def quantized_grid():
@@ -236,6 +241,11 @@ def quantized_grid():
 
 
 GRIDS = {"grid": grid, "grid_mma": portable_grid, "grid_quantized": quantized_grid}
+
+
+# Of models(): what is timed with the kernels of other architectures.
+PORTABLE_MODELS = ("flux_1024", "flux_1024_joint", "wan_cross", "sd35_1024", "pixart_1024", "pixart_cross", "pixart_cross_row", "pixart_cross_half", "dit_256", "dit_512", "sd15_512",
+                   "sd15_mid", "d80", "d96", "d160", "auraflow", "latte_temporal", "windows_8x8", "flux_boolean", "flux_causal", "flux_window", "flux_soft_cap")
 
 
 def spread(problems):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as ditc emits it: a grid of cases against fp64, and rates beside torch's back ends in the same run.
 
-    python3 -m ditc_gpu.attention_run BUNDLE check[:spread]|check-mma[:spread]|check-quantized[:spread]|bench[:SHAPE,...] FIRST     the worker for supervise.py
+    python3 -m ditc_gpu.attention_run BUNDLE check[:spread]|check-mma[:spread]|check-quantized[:spread]|bench[-mma[-small]][:SHAPE,...] FIRST     the worker for supervise.py
 
 The grid poisons what a kernel must neither read nor write: memory around the operands, scratch and masks' ends hold NaN
 or rubbish, memory around the result a sentinel. Every case runs twice and has to agree to the bit. Rates are of CUDA
@@ -20,6 +20,7 @@ TOLERANCE = {"bf16": 6e-3, "f16": 1.2e-3, "f32": 2e-6}
 QUANTIZED_TOLERANCE = 5.5e-2  # docs/quantization.md: 4.3e-2 of random numbers
 SENTINEL = 12345.0
 SAMPLE = 1 << 28  # scores that the reference may hold at once
+SMALL_CARVE_OUT = 43  # percent of an H200's 228 KB: 100 KB, as GPUs of 8.6, 8.9 and 12.0 have
 PEERS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
 
 
@@ -205,7 +206,7 @@ def peer_call(p, bound, backend):
     return call
 
 
-def bench(name, p, program, images):
+def bench(name, p, program, images, backends):
     torch.manual_seed(1)
     estimate_us = max(p.flop / 6e8, p.bytes / 3e6, 5.0)
     sets = min(6, timing.sets_for(p.bytes))
@@ -217,7 +218,7 @@ def bench(name, p, program, images):
     expected, _, _ = reference(bounds[0], rows)
     error = float((bounds[0].out[:, :, rows].double() - expected).norm() / expected.norm())
     del expected
-    for peer, backend in PEERS.items():
+    for peer, backend in backends.items():
         if p.soft_cap or (estimate_us > 2e4 and peer == "efficient"):  # torch has no soft cap
             continue
         try:
@@ -262,21 +263,30 @@ def cases(what):
         some = attention_problems.spread(problems) if what.endswith(":spread") else range(len(problems))
         return [(f"case_{i}", problems[i]) for i in some]
     models, wanted = attention_problems.models(), what.partition(":")[2].split(",")
-    return [(name, models[name]) for name in (wanted if wanted != [""] else models)]
+    every = models if folder_of(what) == "models" else attention_problems.PORTABLE_MODELS
+    return [(name, models[name]) for name in (wanted if wanted != [""] else every)]
 
 
 def folder_of(what):
-    return "models" if what.startswith("bench") else "grid_mma" if "mma" in what else "grid_quantized" if "quantized" in what else "grid"
+    part = what.split(":")[0]
+    folders = {"check": "grid", "check-mma": "grid_mma", "check-quantized": "grid_quantized", "bench": "models", "bench-mma": "models_mma", "bench-mma-small": "models_mma_small"}
+    return folders[part]
+
+
+def peers_of(what):
+    """Back ends of torch that the architectures of these kernels have."""
+    return PEERS if what.split(":")[0] == "bench" else {name: backend for name, backend in PEERS.items() if name != "cudnn"}
 
 
 def main():
     bundle, what, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
     folder = os.path.join(bundle, folder_of(what))
     programs, images = attention_plans.programs(folder + ".planned.mlir"), attention_plans.Images(folder)
+    images.carve_out = SMALL_CARVE_OUT if what.startswith("bench-mma-small") else None
     for i, (name, p) in enumerate(cases(what)):
         if i < first:
             continue
-        result = bench(name, p, programs[name], images) if what.startswith("bench") else check(p, programs[name], images)
+        result = bench(name, p, programs[name], images, peers_of(what)) if what.startswith("bench") else check(p, programs[name], images)
         print(json.dumps({"case": i, **result}), flush=True)
         if what.startswith("bench") or i % 50 == 0:
             torch.cuda.empty_cache()

@@ -10,6 +10,7 @@ import functools
 import torch
 
 FUNCTION_MAX_DYNAMIC_SHARED = 8
+FUNCTION_PREFERRED_CARVE_OUT = 9
 LAUNCH_CLUSTER_DIMENSION = 4
 LAUNCH_PROGRAMMATIC_SERIALIZATION = 6
 
@@ -47,6 +48,10 @@ class Kernel:
         check(library().cuFuncSetAttribute(self.function, FUNCTION_MAX_DYNAMIC_SHARED, ctypes.c_int(shared_bytes)),
               f"{shared_bytes} bytes of shared memory for {name}")
         self.name, self.threads, self.shared_bytes, self.cluster = name, threads, shared_bytes, cluster
+
+    def prefer_carve_out(self, percent):
+        """A property of this function; the GPU's settings stay as they are."""
+        check(library().cuFuncSetAttribute(self.function, FUNCTION_PREFERRED_CARVE_OUT, ctypes.c_int(percent)), f"carve-out of {percent} %")
 
     def _attributes(self, dependent):
         cluster = LaunchAttribute(id=LAUNCH_CLUSTER_DIMENSION)
