@@ -22,9 +22,9 @@ bool fitsTwice(const MmaAttentionTile &tile, const AttentionSizes &p, const Cuda
 
 /// The most keys a step that leave no register spilled where warps have two bands of 16 rows; 0 where one band does.
 int64_t mostKeysOfPairs(int64_t columns, Hidden hidden, int64_t stages) {
-  if (columns > 96)
-    return hidden == Hidden::None ? (stages == 2 ? 64 : 48) : hidden == Hidden::ByPlace ? 32 : 0;
-  return hidden == Hidden::None ? (columns <= 48 ? 128 : 96) : columns <= 48 ? 80 : 64;
+  if (hidden == Hidden::ByKey) // a step's part of the mask takes registers, too
+    return columns <= 48 ? 80 : columns <= 96 ? 64 : 0;
+  return columns <= 48 ? 128 : columns <= 96 ? 96 : stages == 2 && hidden == Hidden::None ? 64 : 48;
 }
 
 /// No more steps than the most keys would take, all equally full.

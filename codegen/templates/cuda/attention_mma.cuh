@@ -294,36 +294,38 @@ __device__ inline void multiplyValues(Rows<L> (&rows)[L::BANDS], const Scores<L>
     }
 }
 
-/// Hides the keys past the end, of which only the last step has some.
-template <class L>
-__device__ inline void cutTail(float (&scores)[L::N_TILES][4], int first, int lane) {
-  if constexpr (L::KEYS % L::BLOCK_N != 0) {
-    if (first + L::BLOCK_N <= L::KEYS)
-      return;
-#pragma unroll
-    for (int n = 0; n < L::N_TILES; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        if (first + lane % 4 * 2 + 8 * n + i % 2 >= L::KEYS)
-          scores[n][i] = negativeInfinityOf<float>();
-  }
-}
-
-/// Scale, mask and causality.
+/// Scale and mask.
 template <class L, class Mask>
-__device__ inline void maskScores(float (&scores)[L::N_TILES][4], const MaskTile<L, Mask> &mask, int row, int key) {
+__device__ inline void maskScores(float (&scores)[L::N_TILES][4], const MaskTile<L, Mask> &mask) {
 #pragma unroll
   for (int n = 0; n < L::N_TILES; ++n)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      int column = key + 8 * n + i % 2;
       if constexpr (!L::SCALES_LATE)
         scores[n][i] = scoreOf<L>(scores[n][i]);
       if constexpr (Mask::PRESENT)
         scores[n][i] = addMask(scores[n][i], mask.added(n, i));
-      if (!seesKey<L>(row + i / 2 * 8, column))
-        scores[n][i] = negativeInfinityOf<float>();
     }
+}
+
+/// Hides keys past the end and those that a query does not see by its place. Most steps have none for a whole band, which
+/// begins at row `bandRow`.
+template <class L>
+__device__ inline void hideKeys(float (&scores)[L::N_TILES][4], int bandRow, int first, int lane) {
+  constexpr bool TAIL = L::KEYS % L::BLOCK_N != 0, PLACES = L::KEYS_BEFORE != kAllKeys || L::KEYS_AFTER != kAllKeys;
+  if constexpr (TAIL || PLACES) {
+    int last = first + L::BLOCK_N - 1;
+    if ((!TAIL || last < L::KEYS) && seesKey<L>(bandRow, last) && seesKey<L>(bandRow + 15, first))
+      return;
+#pragma unroll
+    for (int n = 0; n < L::N_TILES; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        int key = first + lane % 4 * 2 + 8 * n + i % 2;
+        if ((TAIL && key >= L::KEYS) || !seesKey<L>(bandRow + lane / 4 + i / 2 * 8, key))
+          scores[n][i] = negativeInfinityOf<float>();
+      }
+  }
 }
 
 template <class Config>
@@ -409,8 +411,8 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
     if (keepsAny) {
 #pragma unroll
       for (int band = 0; band < L::BANDS; ++band) {
-        maskScores<L, Mask>(scores[band], masks[Mask::PER_QUERY ? band : 0], row + 16 * band, column);
-        cutTail<L>(scores[band], first, lane);
+        maskScores<L, Mask>(scores[band], masks[Mask::PER_QUERY ? band : 0]);
+        hideKeys<L>(scores[band], row - lane / 4 + 16 * band, first, lane);
         rows[band].update(scores[band]);
       }
       multiplyValues<L>(rows, scores, valuesAt(first), lane);
