@@ -26,15 +26,15 @@
 // Rows of 4, 8 or 16 aligned bytes are copied asynchronously; others go element by element through registers. A key that
 // the mask hides from every query is not read, and a warp skips a step in which its rows see no key.
 //
-//   measured (H200, us; FlashAttention-2 of torch 2.11 in the same run; "100 KB": shared memory of a multiprocessor as on
-//   sm_86, sm_89 and sm_120 by the preferred carve-out)
-//                             FA-2    2 bands  1 band   100 KB: 2 bands     1 band, two stages
-//     1x24x4608x128            841       907     1030   1165 (8 warps of 1)   1561
-//     2x38x4429x64            1345      1411     1557   1492                  2043
-//     2x16x4096x72             727       606      750    630                  1229
-//     1x16x4096x96             346       353      442    413                   574
-//     2x8x4096x40              318       215      249    218                   325
-//     2x4x4096x256             473                521    787                   858
+//   measured (H200, us, beside FlashAttention-2 of torch 2.11; "100 KB": with the tiles and the shared memory that a
+//   multiprocessor of sm_86, sm_89 or sm_120 has, by a preferred carve-out)
+//                        FA-2   chosen   16-row warps, 2 stages     100 KB: chosen   16-row warps, 2 stages
+//     1x24x4608x128      789      856     1125                              1148     1561
+//     2x38x4429x64      1307     1461     1720                              1451     2043
+//     2x16x4096x72       698      576      750                               604     1229
+//     2x16x4096x96       598      673                                        755
+//     2x8x4096x40        279      202      255                               202      325
+//     2x12x4360x256     1597     1813                                       2426
 #pragma once
 
 #include "attention_any.cuh"
