@@ -32,6 +32,15 @@ static void checkBucketNames(const std::vector<Model> &models) {
         fail("two buckets are called '{}'; give the models names: NAME=MODEL.pt2", bucket.name);
 }
 
+/// Buckets of one export with equal sizes are the same code twice, and a run by shapes finds the first.
+static void warnOfEqualBuckets(CompileState &state, const std::vector<Bucket> &buckets) {
+  for (size_t i = 0; i < buckets.size(); ++i)
+    for (size_t earlier = 0; earlier < i; ++earlier)
+      if (buckets[i].symbols == buckets[earlier].symbols)
+        state.result.warnings.push_back(fmt::format("the buckets '{}' and '{}' have the same sizes; inputs find the first, the second runs where it is asked for by name",
+                                                    buckets[earlier].name, buckets[i].name));
+}
+
 static std::map<std::string, HostTensor> readPins(const CompileOptions &options) {
   std::map<std::string, HostTensor> pins;
   for (const auto &[name, path] : options.pins) {
@@ -52,6 +61,7 @@ static Model readModel(CompileState &state, const ModelPath &path) {
   std::vector<Bucket> buckets = resolveBuckets(program, state.options.buckets);
   if (!path.bucket.empty() || state.options.models.size() > 1)
     nameAfterModel(path, buckets);
+  warnOfEqualBuckets(state, buckets);
   for (const std::string &warning : archive.warnings())
     state.result.warnings.push_back(warning);
   return {std::move(archive), std::move(program), std::move(buckets)};

@@ -29,9 +29,9 @@
 //   measured (H200, us, beside FlashAttention-2 of torch 2.11; "100 KB": with the tiles and the shared memory that a
 //   multiprocessor of sm_86, sm_89 or sm_120 has, by a preferred carve-out)
 //                        FA-2   chosen   16-row warps, 2 stages     100 KB: chosen   16-row warps, 2 stages
-//     1x24x4608x128      789      856     1125                              1148     1561
-//     2x38x4429x64      1307     1461     1720                              1451     2043
-//     2x16x4096x72       698      576      750                               604     1229
+//     1x24x4608x128      789      856     1130                              1148     1561
+//     2x38x4429x64      1307     1461     1719                              1451     2043
+//     2x16x4096x72       698      576      739                               604     1229
 //     2x16x4096x96       598      673                                        755
 //     2x8x4096x40        279      202      255                               202      325
 //     2x12x4360x256     1597     1813                                       2426
