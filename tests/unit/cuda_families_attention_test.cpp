@@ -5,6 +5,8 @@
 #include "codegen/cuda/families/Families.h"
 #include "tests/unit/CudaFamilies.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +41,7 @@ CudaArg head(const Shape &s, int64_t heads, int64_t tokens, int64_t columns) {
 
 CudaCase attention(const Shape &s) {
   int64_t valueDim = s.valueDim ? s.valueDim : s.dim;
-  std::string scale = std::to_string(s.scale), cap = std::to_string(s.softCap), window = s.window.empty() ? "" : std::to_string(s.window[0]) + ", " + std::to_string(s.window[1]);
+  std::string scale = llvm::formatv("{0:e}", s.scale).str(), cap = std::to_string(s.softCap), window = s.window.empty() ? "" : std::to_string(s.window[0]) + ", " + std::to_string(s.window[1]);
   CudaCase c{.family = "attention",
              .config = "scale = " + scale + " : f64, causal = " + (s.causal ? "true" : "false") + ", has_mask = " + (s.mask.empty() ? "false" : "true") +
                        (s.softCap > 0 ? ", soft_cap = " + cap + " : f64" : "") + (window.empty() ? "" : ", window = array<i64: " + window + ">"),
@@ -65,6 +67,7 @@ TEST_F(CudaAttention, TensorCoresTakeEveryHeadSize) {
     check({.dim = dim});
   EXPECT_NE(families.unit.text.find("attention_mma"), std::string::npos);
   check({.element = "f16", .dim = 20, .valueDim = 50});
+  check({.dim = 16, .scale = 1e-50}); // 0 as a float
 }
 
 /// Tiles that only launches of many blocks get.

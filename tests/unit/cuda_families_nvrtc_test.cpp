@@ -36,18 +36,18 @@ CudaCase attention(const std::string &element, int64_t dim, const std::string &m
 }
 
 /// `count` modulations of one input.
-CudaCase modulations(int count, int64_t rows, bool transposed) {
-  std::string x = "tensor<" + std::to_string(rows) + "x3072xbf16>", w = transposed ? "tensor<18432x3072xbf16>" : "tensor<3072x18432xbf16>",
+CudaCase modulations(int count, int64_t rows, bool transposed, int64_t depth = 3072) {
+  std::string x = "tensor<" + std::to_string(rows) + "x" + std::to_string(depth) + "xbf16>", w = transposed ? "tensor<18432x" + std::to_string(depth) + "xbf16>" : "tensor<" + std::to_string(depth) + "x18432xbf16>",
               b = "tensor<18432xbf16>";
   std::string y = "tensor<" + std::to_string(rows) + "x18432xbf16>", lines, names, types, arguments = "%x: " + x;
-  CudaCase c{.family = "gemv", .config = "", .args = {{"bf16", {rows, 3072}}}, .reference = "", .outputs = count, .body = ""};
+  CudaCase c{.family = "gemv", .config = "", .args = {{"bf16", {rows, depth}}}, .reference = "", .outputs = count, .body = ""};
   for (int i = 0; i < count; ++i) {
     std::string n = std::to_string(i);
     arguments += ", %w" + n + ": " + w + ", %b" + n + ": " + b;
     lines +=
         "  %y" + n + " = dit.matmul %x, %w" + n + " bias %b" + n + (transposed ? " transpose_rhs" : "") + " : (" + x + ", " + w + ", " + b + ") -> " + y + "\n";
     names += (i ? ", %y" : "%y") + n, types += (i ? ", " : "") + y;
-    c.args.push_back({"bf16", transposed ? std::vector<int64_t>{18432, 3072} : std::vector<int64_t>{3072, 18432}});
+    c.args.push_back({"bf16", transposed ? std::vector<int64_t>{18432, depth} : std::vector<int64_t>{depth, 18432}});
     c.args.push_back({"bf16", {18432}});
   }
   for (int i = 0; i < count; ++i)
@@ -89,6 +89,7 @@ std::vector<Unit> units() {
   for (int64_t dim : {48, 56, 72, 96, 112, 128})
     for (const char *mask : {"i1", "bf16"})
       all.push_back({std::string("mma_columns_") + mask + std::to_string(dim), emitAttention, attention("bf16", dim, mask, 1024, 1)});
+  all.push_back({"mma_columns_f32", emitAttention, attention("bf16", 96, "f32", 1024, 1)});
   for (int64_t dim : {64, 96, 128}) {
     all.push_back({"mma_causal_" + std::to_string(dim), emitAttention, attention("f16", dim, "", 1024, 0, "causal = true")});
     all.push_back({"mma_cap_" + std::to_string(dim), emitAttention, attention("bf16", dim, "", 1024, 0, "soft_cap = 30.0 : f64")});
@@ -99,6 +100,8 @@ std::vector<Unit> units() {
   all.push_back({"simt_f64", emitAttention, attention("f64", 64, "")});
   for (int64_t rows : {1, 2, 8, 16})
     all.push_back({"gemv_" + std::to_string(rows), emitGemv, modulations(95, rows, true)});
+  for (int64_t rows : {2, 3, 4})
+    all.push_back({"gemv_short_" + std::to_string(rows), emitGemv, modulations(95, rows, true, 1152)});
   all.push_back({"gemv_along_n", emitGemv, modulations(1, 2, false)});
   all.push_back({"conv", emitConv, convolution("bf16", 320, 1)});
   all.push_back({"conv_mma_320", emitBestConv, mmaConvolution("bf16", 320, 128, 320, 1)});

@@ -179,6 +179,8 @@ TEST(CudaGemv, ManyProductsInOneLaunch) {
   families.check(gemvCase("f64", {{2, 100, 10, 1}, {5, 33, 70, 0}}, true, 1e-14));
   families.check(gemvCase("f16", {{1, 300, 520, 0}, {4, 77, 33, 0}, {16, 64, 64, 0}}, true, 1e-3));
   families.check(gemvCase("bf16", {{16, 6400, 4, 1}}, false, 8e-3)); // x comes in parts
+  families.check(gemvCase("f32", {{5, 5000, 3, 1}}, false, 2e-6));   // …that are no whole rounds of loads
+  families.check(gemvCase("bf16", {{2, 33, 6500, 1}, {2, 33, 6500, 1}, {2, 40, 133, 1}, {1, 24, 17, 1}}, true, 8e-3)); // blocks make x for four groups of columns
   CudaCase odd = gemvCase("bf16", {{1, 520, 9, 1}}, true, 8e-3);
   odd.aligned = false;
   families.check(odd);

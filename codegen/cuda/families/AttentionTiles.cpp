@@ -20,14 +20,15 @@ namespace {
 /// Two blocks on one multiprocessor, which keeps a KB for each and gives one all but one KB.
 bool fitsTwice(const MmaAttentionTile &tile, const AttentionSizes &p, const CudaArch &arch) { return 2 * (tile.sharedBytes(p) + 1024) <= sharedLimitOf(arch) + 1024; }
 
-/// The most keys a step that leave no register spilled where warps have two bands of 16 rows; 0 where one band does.
+/// The most keys a step that leave no register spilled, but for a few bytes of odd head sizes, where warps have two bands of
+/// 16 rows; 0 where one band does.
 int64_t mostKeysOfPairs(int64_t columns, Hidden hidden, int64_t stages) {
   if (hidden == Hidden::ByKey) // a step's part of the mask takes registers, too
-    return columns <= 48 ? 80 : columns <= 96 ? 64 : 0;
+    return columns <= 48 ? 80 : columns <= 80 ? 64 : columns <= 96 ? 48 : 0;
   return columns <= 48 ? 128 : columns <= 96 ? 96 : stages == 2 && hidden == Hidden::None ? 64 : 48;
 }
 
-/// No more steps than the most keys would take, all equally full.
+/// No more steps than the most keys would take, as equally full as multiples of 16 allow.
 int64_t evenKeys(const AttentionSizes &p, int64_t most) {
   int64_t keys = std::max<int64_t>(p.keys, 1);
   return llvm::alignTo(llvm::divideCeil(keys, llvm::divideCeil(keys, most)), 16);
@@ -35,8 +36,9 @@ int64_t evenKeys(const AttentionSizes &p, int64_t most) {
 
 } // namespace
 
-/// Two blocks on a multiprocessor, which hide each other's waits, are worth more than many keys a step, and warps of two
-/// bands more than both (attention_mma.cuh has the times). Masks by query take the registers of the second band.
+/// Two blocks of two-band warps where a multiprocessor has room for them: they hide each other's waits, which is worth more
+/// than many keys a step. Else, for wide heads on small multiprocessors, one block of eight one-band warps
+/// (attention_mma.cuh has the times). Masks by query take the registers of the second band.
 MmaAttentionTile chooseMmaAttentionTile(const AttentionSizes &p, const CudaArch &arch, Hidden hidden) {
   constexpr int64_t kFewBlocks = 100, kFewKeys = 32, kMostKeys = 64;
   int64_t columns = llvm::alignTo(std::max(p.dim, p.valueDim), 16);

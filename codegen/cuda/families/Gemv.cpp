@@ -94,7 +94,7 @@ private:
                    line("Weight", tensorTypeText(alongK ? weight : swapped(weight), alignment)) + line("Bias", result.bias ? biasType(result) : "void") + line("Output", argument(output));
     group.config += "  static constexpr bool ALONG_K = " + std::string(alongK ? "true" : "false") + ";\n";
     int64_t columns = rows <= kFewRows ? 2 : 4, passes = passesOf(rows, columns);
-    group.residents = rows > kFewRows ? 1 : passes > 1 ? 4 : 3;
+    group.residents = residentsOf(rows, k, bytes, alongK && passes > 1);
     group.config += llvm::formatv("  static constexpr int K_CHUNK = {0}, PASSES = {1}, COLUMNS = {2};\n", chunk, passes, columns).str();
     group.config += functionsOf(result, bytes == 8 ? "double" : "float");
     int64_t laneColumns = laneColumnsOf(weight, alignment, rows);
@@ -150,6 +150,16 @@ private:
     while (passes > 1 && totalColumns / (passes * kWarps * columns) < kBlocksWanted)
       passes /= 2;
     return passes;
+  }
+
+  /// The most blocks whose registers hold sums and weights: all of a short row (gemv.cuh's DEPTH), and 64-bit ones, are many.
+  static int64_t residentsOf(int64_t rows, int64_t k, int64_t bytes, bool repeats) {
+    constexpr int64_t kShortRow = 5 * 256;
+    if (rows > kFewRows)
+      return 1;
+    if (bytes == 8)
+      return 2;
+    return repeats && bytes == 2 && (rows <= 2 || k > kShortRow) ? 4 : 3;
   }
 
   /// As Layout::LANE_COLUMNS, for a weight seen as [N, K] that is not stored along K.

@@ -13,7 +13,7 @@
 //   };
 //
 // Scores are kept times log2(e), so that the softmax is a power of two. A masked score is -inf whatever it was before,
-// and rows of V whose key no query of the tile sees are not read, so that NaN behind a mask stays there.
+// and rows of K and V whose key a mask hides from all queries are not read, so that NaN behind such a mask stays there.
 #pragma once
 
 #include "common/tensor.cuh"

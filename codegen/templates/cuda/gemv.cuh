@@ -25,10 +25,10 @@
 //   shared memory  M·K_CHUNK compute elements (x is widened once per block); along n also 8·32·VECTOR·M
 //   registers      COLUMNS·M sums + 16 to 40 of weights + about 30
 //
-//   measured (H200, which reads 4.5 TB/s at most): 168 products of 2 x 1152 x 1152 in 114 us, 3.9 TB/s (145 with four columns
-//     a warp, x made anew by each block, and before weights were asked for); 120 of 2 x 2432 x 2432 335 us, 4.2 TB/s (385);
-//     120 of 1 x 3072 x 3072 492 us, 4.6 TB/s (500); 60 of 4, 8 and 16 x 3072 x 3072 294, 462 and 1242 us (347, 672, 1863).
-//     Rings of weights in shared memory filled by cp.async: 118 and 347 us of the first two.
+//   measured (H200, where a kernel that only reads does 4.5 TB/s): 168 products of 2 x 1152 x 1152 in 114 us (145 with four
+//     columns a warp, x made anew by each block, and before weights were asked for); 120 of 2 x 2432 x 2432 335 us (385); 120
+//     of 1 x 3072 x 3072 492 us (500); 60 of 4, 8 and 16 x 3072 x 3072 294, 462 and 1242 us (347, 672, 1863). Rings of weights
+//     in shared memory filled by cp.async: 118 and 347 us of the first two.
 #pragma once
 
 #include "common/scalars.cuh"
