@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Gemm fusions as tiles: indices that divide exactly, which bodies are refused and why, the text of epilogues, and the
-// choice of tiles.
-#include "codegen/cuda/gemm/EpilogueText.h"
+// choice of tiles, those of attention among them.
 #include "codegen/cuda/families/AttentionTiles.h"
+#include "codegen/cuda/gemm/EpilogueText.h"
 #include "codegen/cuda/gemm/MmaTiles.h"
 #include "tests/unit/GemmBodies.h"
 
@@ -383,8 +383,6 @@ TEST(MmaTiles, TwoBlocksShareAMultiprocessor) {
     }
 }
 
-} // namespace
-
 //===-- MmaAttentionTile ----------------------------------------------------------------------------===//
 
 TEST(MmaAttentionTile, TwoBlocksOfTwoBandsShareAMultiprocessor) {
@@ -415,3 +413,5 @@ TEST(MmaAttentionTile, StepsAreEquallyFull) {
   EXPECT_EQ(chooseMmaAttentionTile({2, 16, 4096, 300, 72, 72}, {"sm_80", 80}, Hidden::None).keys, 80); // 4 x 80, not 3 x 96 and 12
   EXPECT_EQ(chooseMmaAttentionTile({2, 16, 4096, 0, 72, 72}, {"sm_80", 80}, Hidden::None).keys, 16);
 }
+
+} // namespace

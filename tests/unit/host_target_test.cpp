@@ -53,7 +53,6 @@ TEST(HostTarget, CompilesForOtherCpus) {
   }
 }
 
-/// In a namespace of its own an object finds only the libraries that it names, as in a program without libm.
 /// Whatever a processor has, code for it has what the manifest says and a runtime asks for, no more.
 TEST(HostTarget, CodeHasNoInstructionsBeyondTheManifest) {
   llvm::Expected<MachineName> machine = resolveMachine("diamondrapids"); // with AVX512-FP16, AVX10, AMX and APX
@@ -71,6 +70,7 @@ TEST(HostTarget, CodeHasNoInstructionsBeyondTheManifest) {
   EXPECT_EQ(llvm::toString(narrow.takeError()).rfind("the CPU 'pentium4' has no 64-bit code", 0), 0u);
 }
 
+/// In a namespace of its own an object finds only the libraries that it names, as in a program without libm.
 TEST(HostTarget, NamesTheLibrariesThatItNeeds) {
   HostModule module(mixedModule());
   std::string path = testing::TempDir() + "/ditc-host-namespace.so";

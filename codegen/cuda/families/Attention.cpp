@@ -66,6 +66,12 @@ AttentionSizes readSizes(KernelReader &r, const AttentionOptions &options) {
   return p;
 }
 
+Hidden hiddenBy(KernelReader &r, const AttentionOptions &options) {
+  if (options.hasMask)
+    return r.type(3).getDimSize(2) > 1 ? Hidden::ByQuery : Hidden::ByKey;
+  return options.seesAll() ? Hidden::None : Hidden::ByPlace;
+}
+
 } // namespace
 
 Verdict mmaAttentionVerdict(plan::KernelOp kernel) {
@@ -101,8 +107,7 @@ FailureOr<CudaUnit> emitTiledAttention(plan::KernelOp kernel, const CudaArch &ar
 
   int64_t bytes = r.type(0).getElementTypeBitWidth() / 8;
   if (mmaAttentionVerdict(kernel)) {
-    Hidden hidden = hasMask && r.type(3).getDimSize(2) > 1 ? Hidden::ByQuery : hasMask ? Hidden::ByKey : options.seesAll() ? Hidden::None : Hidden::ByPlace;
-    MmaAttentionTile tile = wanted ? *wanted : chooseMmaAttentionTile(p, arch, hidden);
+    MmaAttentionTile tile = wanted ? *wanted : chooseMmaAttentionTile(p, arch, hiddenBy(r, options));
     unit.config("static constexpr int WARPS = " + llvm::Twine(tile.warps) + ", BANDS = " + llvm::Twine(tile.bands) + ", BLOCK_N = " + llvm::Twine(tile.keys) +
                 ", STAGES = " + llvm::Twine(tile.stages));
     return unit.finish("attention_mma.cuh", "attention_mma", names, p.blocks(tile.rows()), 32 * tile.warps, tile.sharedBytes(p));

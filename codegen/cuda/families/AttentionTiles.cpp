@@ -3,8 +3,6 @@
 
 #include "codegen/cuda/families/FamilyUnit.h"
 
-#include "llvm/Support/MathExtras.h"
-
 #include <algorithm>
 
 namespace ditc {
@@ -17,12 +15,13 @@ int64_t MmaAttentionTile::sharedBytes(const AttentionSizes &p) const {
 
 namespace {
 
-/// Two blocks on one multiprocessor, which keeps a KB for each and gives one all but one KB.
-bool fitsTwice(const MmaAttentionTile &tile, const AttentionSizes &p, const CudaArch &arch) { return 2 * (tile.sharedBytes(p) + 1024) <= sharedLimitOf(arch) + 1024; }
+bool fitsTwice(const MmaAttentionTile &tile, const AttentionSizes &p, const CudaArch &arch) { return 2 * (tile.sharedBytes(p) + kBlockOverhead) <= sharedBytesOf(arch); }
 
 /// The most keys a step that leave no register spilled, but for a few bytes of odd head sizes, where warps have two bands of
 /// 16 rows; 0 where one band does.
 int64_t mostKeysOfPairs(int64_t columns, Hidden hidden, int64_t stages) {
+  if (columns > 128 || hidden == Hidden::ByQuery)
+    return 0;
   if (hidden == Hidden::ByKey) // a step's part of the mask takes registers, too
     return columns <= 48 ? 80 : columns <= 80 ? 64 : columns <= 96 ? 48 : 0;
   return columns <= 48 ? 128 : columns <= 96 ? 96 : stages == 2 && hidden == Hidden::None ? 64 : 48;
@@ -42,7 +41,7 @@ int64_t evenKeys(const AttentionSizes &p, int64_t most) {
 MmaAttentionTile chooseMmaAttentionTile(const AttentionSizes &p, const CudaArch &arch, Hidden hidden) {
   constexpr int64_t kFewBlocks = 100, kFewKeys = 32, kMostKeys = 64;
   int64_t columns = llvm::alignTo(std::max(p.dim, p.valueDim), 16);
-  bool pairs = hidden != Hidden::ByQuery && columns <= 128 && mostKeysOfPairs(columns, hidden, 1) > 0 && p.queries > 64 && p.blocks(128) >= kFewBlocks;
+  bool pairs = mostKeysOfPairs(columns, hidden, 1) > 0 && p.queries > 64 && p.blocks(128) >= kFewBlocks;
   if (pairs && columns > 96) // wide heads gain by two stages
     if (MmaAttentionTile tile{4, 2, evenKeys(p, mostKeysOfPairs(columns, hidden, 2)), 2}; fitsTwice(tile, p, arch))
       return tile;

@@ -5,6 +5,8 @@
 
 #include "codegen/cuda/CudaTarget.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <cstdint>
 
 namespace ditc {
@@ -12,7 +14,7 @@ namespace ditc {
 /// Of q, k and v (batch, heads, tokens, columns).
 struct AttentionSizes {
   int64_t batch, heads, queries, keys, dim, valueDim;
-  int64_t blocks(int64_t rows) const { return (queries + rows - 1) / rows * heads * batch; }
+  int64_t blocks(int64_t rows) const { return llvm::divideCeil(queries, rows) * heads * batch; }
 };
 
 /// What hides keys: nothing, their distance from the query, a mask by key or one by query and key.

@@ -11,6 +11,9 @@ namespace ditc {
 
 /// The shared memory that a block may have, in bytes.
 uint32_t sharedLimitOf(const CudaArch &arch);
+/// That of a multiprocessor: each block takes kBlockOverhead more than it asks for.
+constexpr uint32_t kBlockOverhead = 1 << 10;
+inline uint32_t sharedBytesOf(const CudaArch &arch) { return sharedLimitOf(arch) + kBlockOverhead; }
 
 /// ditc::Tensor<...> of a memref whose element 0 is aligned to `alignment` bytes. A kernel's text says `using namespace
 /// ditc`, so names come without it.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/gemm/MmaTiles.h"
 
+#include "codegen/cuda/families/FamilyUnit.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -44,31 +46,26 @@ void addChunkTiles(int64_t columns, SmallVectorImpl<Candidate> &candidates) {
   }
 }
 
-struct Machine {
-  int multiprocessors;
-  uint32_t sharedBytes; ///< of a multiprocessor, each block taking 1 KB more than it asks for
-};
-
-/// The GPUs of data centres, or the largest of a generation.
-Machine machineOf(const CudaArch &arch) {
+/// Of the GPUs of data centres, or the largest of a generation.
+int multiprocessorsOf(const CudaArch &arch) {
   if (arch.isPortable())
-    return {108, 100 << 10};
+    return 108;
   switch (arch.number) {
-  case 80: return {108, 164 << 10};
-  case 86: return {84, 100 << 10};
-  case 89: return {142, 100 << 10};
-  case 90: return {132, 228 << 10};
-  case 100: return {148, 228 << 10};
-  default: return {170, 100 << 10};
+  case 80: return 108;
+  case 86: return 84;
+  case 89: return 142;
+  case 90: return 132;
+  case 100: return 148;
+  default: return 170;
   }
 }
 
 /// Time of all tiles in units of a full-rate multiply-add per multiprocessor.
-double cost(ArrayRef<GemmSize> sizes, const Candidate &candidate, const Machine &machine) {
+double cost(ArrayRef<GemmSize> sizes, const Candidate &candidate, int multiprocessors) {
   const MmaTiles &t = candidate.tiles;
   constexpr double kFixed = 192; // values of k that take as long as filling the pipeline and the epilogue
   double steps = kFixed + llvm::alignTo(sizes.front().k * sizes.front().operandBytes / 2, t.k);
-  double perSm = std::ceil(static_cast<double>(tileCount(sizes, t)) / machine.multiprocessors);
+  double perSm = std::ceil(static_cast<double>(tileCount(sizes, t)) / multiprocessors);
   double alone = perSm < candidate.blocksPerSm ? 0.75 : 1; // nothing hides its waits
   return perSm * steps * t.m * t.n / (candidate.rate * alone);
 }
@@ -83,7 +80,7 @@ int64_t tileCount(ArrayRef<GemmSize> sizes, const MmaTiles &tiles) {
 }
 
 std::vector<MmaTiles> mmaCandidates(const CudaArch &arch, ArrayRef<GemmSize> sizes, int64_t columns, ArrayRef<int64_t> multiples) {
-  Machine machine = machineOf(arch);
+  int multiprocessors = multiprocessorsOf(arch);
   auto fits = [&](const MmaTiles &t) { return t.n / t.warpsN % columns == 0 && llvm::all_of(multiples, [&](int64_t width) { return width % t.n == 0; }); };
   std::vector<std::pair<double, MmaTiles>> found;
   SmallVector<Candidate> all(std::begin(kCandidates), std::end(kCandidates));
@@ -93,9 +90,9 @@ std::vector<MmaTiles> mmaCandidates(const CudaArch &arch, ArrayRef<GemmSize> siz
       continue;
     MmaTiles tiles = candidate.tiles;
     constexpr int kMaxStages = 5;
-    uint32_t perBlock = machine.sharedBytes / candidate.blocksPerSm - (1 << 10);
+    uint32_t perBlock = sharedBytesOf(arch) / candidate.blocksPerSm - kBlockOverhead;
     tiles.stages = std::min<int>(kMaxStages, perBlock / tiles.stageBytes());
-    found.emplace_back(cost(sizes, candidate, machine), tiles);
+    found.emplace_back(cost(sizes, candidate, multiprocessors), tiles);
   }
   llvm::stable_sort(found, [](const auto &a, const auto &b) { return a.first < b.first; });
   std::vector<MmaTiles> candidates;

@@ -377,13 +377,14 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
       loadQueries<L>(kept[step], warpQueries, step, lane);
   }
 
+  constexpr int MASKS = Mask::PER_QUERY ? L::BANDS : 1;  // of the bands together where queries share one
   Rows<L> rows[L::BANDS];
   for (int first = keyBegin; first < keyEnd; first += L::BLOCK_N) {
     int column = first + lane % 4 * 2;
-    MaskTile<L, Mask> masks[Mask::PER_QUERY ? L::BANDS : 1];
+    MaskTile<L, Mask> masks[MASKS];
     bool keepsAny = false;
 #pragma unroll
-    for (int band = 0; band < (Mask::PER_QUERY ? L::BANDS : 1); ++band) {
+    for (int band = 0; band < MASKS; ++band) {
       masks[band].load(mask, row + 16 * band, column);
       keepsAny |= masks[band].keepsAny();
     }
@@ -411,7 +412,7 @@ __device__ void run(const ElementOf<typename Config::Query> *query, const Elemen
     if (keepsAny) {
 #pragma unroll
       for (int band = 0; band < L::BANDS; ++band) {
-        maskScores<L, Mask>(scores[band], masks[Mask::PER_QUERY ? band : 0]);
+        maskScores<L, Mask>(scores[band], masks[band % MASKS]);
         hideKeys<L>(scores[band], row - lane / 4 + 16 * band, first, lane);
         rows[band].update(scores[band]);
       }
