@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # build_models.sh [BUNDLE] [BUILD] [PART...]: compiles what run_models.sh runs on a CUDA machine into BUNDLE (a folder that
 # git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo quantized python full
-# rowwise tune; all of them but tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
+# recipes rowwise tune; all of them but recipes and tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
 # from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Parts whose variable is not set are left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -88,6 +88,19 @@ full() {
   done
 }
 
+# Full-size graphs of the exporter's recipes ($DITC_RECIPES, NAME or NAME@SIZE) beside those, exported by $DITC_EXPORT_PYTHON, a
+# Python with tools/requirements-export.txt.
+recipes() {
+  mkdir -p "$bundle/full"
+  for recipe in $DITC_RECIPES; do
+    name=$(echo "$recipe" | tr @ -)
+    "${DITC_EXPORT_PYTHON:-python3}" "$root/tools/export_diffusers.py" --recipe "$recipe" --graph-only -o "$scratch/export"
+    "$ditc" compile "$name=$scratch/export/model.pt2" --target sm_90a --weights-in none -q -o "$bundle/full/$name.dita"
+    cp "$scratch/export/notes.json" "$bundle/full/$name.notes.json"
+    note "full/$name"
+  done
+}
+
 # Other models than these have the same patterns.
 rowwise() {
   set --
@@ -118,12 +131,13 @@ missing() {
   case $1 in
     zoo | quantized) [ -n "${DITC_ZOO_DIR:-}" ] || echo DITC_ZOO_DIR ;;
     full | tune) [ -n "${DITC_ZOO_FULL_DIR:-}" ] || echo DITC_ZOO_FULL_DIR ;;
+    recipes) [ -n "${DITC_RECIPES:-}" ] || echo DITC_RECIPES ;;
   esac
 }
 
 for part in $parts; do
   case $part in
-    bin | zoo | quantized | python | full | rowwise | tune) variable=$(missing "$part") ;;
+    bin | zoo | quantized | python | full | recipes | rowwise | tune) variable=$(missing "$part") ;;
     *) echo "build_models.sh: no part '$part'" >&2; exit 2 ;;
   esac
   if [ -n "$variable" ]; then
@@ -131,6 +145,6 @@ for part in $parts; do
     continue
   fi
   "$part"
-  [ "$part" = full ] || note "$part"
+  case $part in full | recipes) ;; *) note "$part" ;; esac
 done
 du -sh "$bundle"

@@ -3,8 +3,8 @@
 
     python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,...] [--rounds 20] [--profile 30]
 
-BUNDLE holds MODEL.dita and MODEL.notes.json (class, configuration and inputs of the export; MODEL.package names another
-package file). Packages PACKAGE-fp8.dita, PACKAGE-int8.dita and PACKAGE-fp8-int8.dita, compiled with --quantize fp8, with
+BUNDLE holds MODEL.dita and MODEL.notes.json (class, configuration and inputs of the export, or what tools/export_diffusers.py
+wrote of a recipe; MODEL.package names another package file). Packages PACKAGE-fp8.dita, PACKAGE-int8.dita and PACKAGE-fp8-int8.dita, compiled with --quantize fp8, with
 --quantize-attention int8 and with both, are measured beside it; the first is what fp8 peers meet, or the last of these where it is
 there. Weights go from torch to the package by DLPack. Errors are relative L2 against the model in fp32; times are medians of CUDA
 events, each peer (see peers.py) in turns with the package. A peer that fails, or for which no time is left (--budget, seconds
@@ -22,8 +22,9 @@ import time
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree
 
-from . import peers
+from . import peers, recipes
 from .peers import measure
 
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -38,6 +39,8 @@ def build(notes):
     """The module in bf16 with random weights; parameters that start at zero (gates, final layers) get values too. What
     the export kept in fp32 (any part of a name, as diffusers counts) keeps the values from before the cast: positions
     of a rotary table would not survive it."""
+    if "recipe" in notes:
+        return recipes.module(notes)
     import diffusers
 
     torch.manual_seed(0)
@@ -85,6 +88,8 @@ def value(name, dtype, shape):
 
 def arguments(notes):
     """The call's arguments; `added_cond_kwargs_x` is an entry of `added_cond_kwargs`."""
+    if "recipe" in notes:
+        return recipes.arguments(notes)
     result = {}
     for name, info in notes["user_inputs"].items():
         item = value(name, *info) if isinstance(info, list) else info
@@ -96,7 +101,7 @@ def arguments(notes):
 
 
 def to_fp32(arguments_):
-    return {k: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in arguments_.items()}
+    return _pytree.tree_map(lambda v: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v, arguments_)
 
 
 def error(result, reference):
