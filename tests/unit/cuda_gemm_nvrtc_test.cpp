@@ -103,6 +103,34 @@ TEST(CudaGemmHopper, OutputsAndTheirHeadsAreKnownToTheCompiler) {
   EXPECT_EQ(outputsOf(body.build()), "OUTPUTS = 2, HEAD = -1");
 }
 
+/// With tiles of this many columns.
+template <int WIDTH>
+mlir::FailureOr<CudaUnit> emitTilesOf(plan::KernelOp kernel, const CudaArch &) {
+  GemmKernel gemm;
+  if (failed(gemm.read(kernel, ResidualBy::CopyEngine)))
+    return mlir::failure();
+  std::vector<GemmTiles> candidates = gemmCandidates(gemm.sizes, GemmNeeds::of(gemm));
+  auto tiles = std::ranges::find(candidates, WIDTH, &GemmTiles::n);
+  if (tiles == candidates.end())
+    return mlir::failure();
+  return emitHopperGemm(kernel, gemm, *tiles);
+}
+
+TEST(CudaGemmHopper, ResidualBoxesThatReachPastTheColumnsAreCut) {
+  GemmBody body("bf16"); // 3072 columns are 17.5 boxes of 176, 16 of 192
+  body.output(body.gated(body.linear(body.input({1, 4096, 12288}), 3072), body.input({1, 1, 3072}), body.input({1, 4096, 3072})));
+  for (bool cut : {false, true}) {
+    CudaFamilies families(cut ? emitTilesOf<176> : emitTilesOf<192>, "sm_90a");
+    ASSERT_TRUE(families.emit(body.build())) << families.messages;
+    EXPECT_NE(families.unit.text.find(cut ? "CUT = true" : "CUT = false"), std::string::npos) << families.unit.text;
+    if (!Nvrtc::available())
+      continue;
+    CudaBinary binary = Nvrtc::get().compile({"cut", families.unit.text, templatesIncludedBy(families.unit.text), "sm_90a", {"--ptxas-options=-v"}});
+    EXPECT_EQ(binary.log.find("warning"), std::string::npos) << binary.log;
+    EXPECT_EQ(binary.reported("bytes spill stores"), 0) << binary.log;
+  }
+}
+
 TEST(CudaGemmHopper, Fp8IsMultipliedAsItIs) {
   std::string whyNot;
   if (!Nvrtc::available(&whyNot))

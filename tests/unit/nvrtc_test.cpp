@@ -21,7 +21,7 @@ std::string gemmUnit(const std::string &tile, const std::string &element, const 
          "struct Config {\n"
          "  using Element = " + element + ";\n  using Operand = " + operand + ";\n  static constexpr int " + tile + ";\n"
          "  static constexpr int CLUSTER_N = 1, GROUP = 8, OUTPUTS = 4, HEAD = -1;\n"
-         "  static constexpr bool EVEN = false, GATED = " + std::string(epilogue.starts_with("SwiGlu") ? "true" : "false") + ", EARLY = true;\n"
+         "  static constexpr bool EVEN = false, CUT = true, GATED = " + std::string(epilogue.starts_with("SwiGlu") ? "true" : "false") + ", EARLY = true;\n"
          "};\n"
          "using Epilogue = " + epilogue + ";\n"
          "extern \"C\" __global__ void __launch_bounds__(gemm_sm90::Layout<Config>::THREADS, 1)\n"

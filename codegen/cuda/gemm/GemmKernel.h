@@ -93,6 +93,8 @@ struct GemmKernel {
   std::string operandText() const { return operandType() == resultType() ? "Element" : cudaTypeName(operandType()).substr(6); }
   /// The columns are a multiple of those that the epilogue sees together: `chunk` when any number will do.
   bool isEven(int chunk) const { return problems.front().columns() % (epilogue().columns ? epilogue().columns : chunk) == 0; }
+  /// A residual comes in boxes of `box` columns, of which the last one reaches past the columns.
+  bool cutsResidual(int box) const { return epilogue().residual && problems.front().columns() % box != 0; }
   /// Columns where outputs begin, which no store crosses.
   mlir::SmallVector<int64_t> outputBegins() const;
   /// The most outputs that a product has.

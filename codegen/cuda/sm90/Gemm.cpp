@@ -171,7 +171,7 @@ struct Config {{
   static constexpr int CLUSTER_M = {}, CLUSTER_N = {}, SPLIT = {}, GROUP = {};
   static constexpr int BOX = {}, BOXES = {}, CHUNK = BOX;
   static constexpr int OUTPUTS = {}, HEAD = {};
-  static constexpr bool PINGPONG = {}, EVEN = {}, GATED = {}, EARLY = {};
+  static constexpr bool PINGPONG = {}, EVEN = {}, CUT = {}, GATED = {}, EARLY = {};
 }};
 
 {}
@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__({}, 1)
 )",
                      writeNodeName(nameOf(kernel.getLoc())), gemm.sizesText(), cudaTypeName(gemm.resultType()).substr(6), gemm.operandText(),
                      tiles.m, tiles.n, tiles.stages, tiles.consumers, tiles.clusterM, tiles.clusterN, tiles.split, tiles.group, tiles.box, tiles.boxes, gemm.outputCount(), gemm.headOfOutputs(), flag(tiles.pingpong),
-                     flag(gemm.isEven(tiles.box)), flag(gemm.program.gated), flag(fetchesEarly(kernel, gemm)), epilogue.functions,
+                     flag(gemm.isEven(tiles.box)), flag(gemm.cutsResidual(tiles.box)), flag(gemm.program.gated), flag(fetchesEarly(kernel, gemm)), epilogue.functions,
                      epilogue.type, tiles.threads(), kernel.getSymName().str(), gemm.problems.size(), gemm.problems.size());
 }
 

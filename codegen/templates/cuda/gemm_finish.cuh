@@ -157,12 +157,15 @@ __device__ void finishChunk(Staging<L> &staging, const Problem &p, const Epilogu
 }
 
 /// A box with its residual, which the result replaces sixteen columns at a time. Where accumulators leave few registers,
-/// the loads of all pieces at once would spill: each piece waits for the one before.
+/// the loads of all pieces at once would spill: each piece waits for the one before. With CUT pieces past the last column
+/// are left out: what an epilogue reads by columns ends there, and so may the memory.
 template <class L, class Epilogue, class At>
 __device__ void finishBox(Staging<L> &staging, const Problem &p, const Epilogue &epilogue, const Tile &tile, int box,
                           int row, int column, float *x, At at) {
 #pragma unroll
   for (int pair = 0; pair < L::BOX / 16; ++pair, at.firstColumn += 16) {
+    if (L::CUT && column + 16 * pair >= p.columns)  // the same for the whole warp
+      break;
     u32 residual[4];
     if constexpr (L::CROWDED)
       __syncwarp();

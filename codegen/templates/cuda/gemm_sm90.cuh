@@ -34,6 +34,7 @@
 //                                              many as a warp's share of the tile has
 //   EARLY       bool                           B is the same in every step: it is fetched before the kernel before has ended
 //   EVEN        bool                           N is a multiple of the epilogue's COLUMNS
+//   CUT         bool                           there is a residual, and N is no multiple of BOX: the last box reaches past N
 //   OUTPUTS     1 … 4                          of one product, side by side
 //   HEAD        -1, 0, 1 …                     columns of a head in every output; 0 without heads, -1: headColumns has it
 //   GATED       bool                           out = epilogue(A Gᵀ, A Uᵀ), an MLP's gate: half of a tile's columns are G's,

@@ -4,7 +4,7 @@
     python3 -m ditc_gpu.attention_run BUNDLE check[:spread]|check-mma[:spread]|check-quantized[:spread]|bench[-mma[-small]][:SHAPE,...] FIRST     the worker for supervise.py
 
 The grid poisons what a kernel must neither read nor write: memory around the operands, scratch and masks' ends hold NaN
-or rubbish, memory around the result a sentinel. Every case runs twice and has to agree to the bit. Rates are of CUDA
+or rubbish, memory around the result a sentinel, and every buffer ends at a hole in the address space (guarded.py). Every case runs twice and has to agree to the bit. Rates are of CUDA
 graphs of several launches over rotating buffers, in turns with the back ends of torch."""
 import json
 import os
@@ -14,7 +14,7 @@ import zlib
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import attention_plans, attention_problems, timing
+from . import attention_plans, attention_problems, guarded, timing
 
 TOLERANCE = {"bf16": 6e-3, "f16": 1.2e-3, "f32": 2e-6}
 QUANTIZED_TOLERANCE = 5.5e-2  # docs/quantization.md: 4.3e-2 of random numbers
@@ -85,8 +85,7 @@ class Bound:
         for name, (space, kind) in program.buffers.items():
             element = attention_plans.DTYPES[kind.element]
             fill = SENTINEL if space == "output" else float("nan") if element.is_floating_point else 0 if space == "zeroed" else 77
-            self.memory[name] = torch.full((kind.span,), fill, dtype=element, device="cuda") if poison or space != "input" else torch.empty(
-                (kind.span,), dtype=element, device="cuda")
+            self.memory[name] = guarded.full(kind.span, fill, element) if poison else torch.full((kind.span,), fill, dtype=element, device="cuda")
         # Buffers come in the order in which attention_problems.program wrote them.
         names = list(dict.fromkeys(place.buffer for key, place in where.items() if key != "out"))
         buffers = dict(zip(names, program.inputs))
@@ -97,7 +96,7 @@ class Bound:
             self.tensors[key].copy_(torch.randn(place.shape, device="cuda", dtype=torch.float32 if p.gap else dtype))
         flat, self.mask = make_mask(p)
         if flat is not None:
-            self.memory[program.inputs[len(names)]] = flat
+            self.memory[program.inputs[len(names)]] = guarded.guarded(flat) if poison else flat
         self.out = self.memory[program.outputs[0]].as_strided(where["out"].shape, where["out"].strides, where["out"].offset)
         self.sums = self.memory[program.outputs[1]].view(p.batch, p.heads, p.queries) if p.log_sum_exp else None
         self.plan = attention_plans.Plan(program, images, self.memory)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Full-size models with random weights: a package beside torch, in one process, on the same tensors.
 
-    python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,...] [--rounds 20] [--profile 30]
+    python3 -m ditc_gpu.full_models BUNDLE OUT.json MODEL... [--peers eager,compile,...] [--rounds 20] [--profile 30] [--guard]
 
 BUNDLE holds MODEL.dita and MODEL.notes.json (class, configuration and inputs of the export, or what tools/export_diffusers.py
 wrote of a recipe; MODEL.package names another package file). Packages PACKAGE-fp8.dita, PACKAGE-int8.dita and PACKAGE-fp8-int8.dita, compiled with --quantize fp8, with
@@ -25,6 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree
 
 from . import peers, recipes
+from .guarded import guarded
 from .peers import measure
 
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -165,15 +166,18 @@ def run(bundle, name, options, keep):
         result["eager_error"] = error(eager, reference)
         free = torch.cuda.mem_get_info()[0]
         start = time.perf_counter()
-        model = ditc.load(package, device="cuda:0", weights=weights_of(module))
-        ours = first(model(**inputs))
+        weights, given = weights_of(module), inputs
+        if options.guard:
+            weights, given = _pytree.tree_map(lambda leaf: guarded(leaf) if isinstance(leaf, torch.Tensor) else leaf, (weights, inputs))
+        model = ditc.load(package, device="cuda:0", weights=weights)
+        ours = first(model(**given))
         torch.cuda.synchronize()
         result["open_to_first_result_s"] = time.perf_counter() - start
         result["ditc_device_bytes"] = free - torch.cuda.mem_get_info()[0]
         result["ditc_memory"] = model.memory()
         result["ditc_error"] = error(ours, reference)
         result["ratio_of_errors"] = result["ditc_error"] / result["eager_error"]
-        again = first(model(**inputs))
+        again = first(model(**given))
         torch.cuda.synchronize()
         result["deterministic"] = bool(torch.equal(ours, again))
 
@@ -233,6 +237,7 @@ def main():
     parser.add_argument("--peers", default="eager,compile", help="see peers.py; `all`: " + ",".join(peers.ALL))
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no further peer of a model is begun")
+    parser.add_argument("--guard", action="store_true", help="weights and inputs of the package end at holes in the address space")
     parser.add_argument("--profile", type=int, default=0, help="kernels to list, by time")
     options = parser.parse_args()
     results = []

@@ -27,6 +27,7 @@ class Variant:
     boxes: int = 2
     box: int = 64
     even: bool = True
+    cut: bool = False  # a residual whose last box reaches past N
     early: bool = False  # B may be fetched before the kernel before has ended
     gated: bool = False
     whole: bool = False  # one output without heads
@@ -41,7 +42,7 @@ class Variant:
         shape = f"{self.m}x{self.n}_s{self.stages}_c{self.consumers}_{self.cluster_m}x{self.cluster_n}"
         schedule = ("pingpong" if self.pingpong else "coop") + (f"_k{self.split}" if self.split > 1 else "")
         box = "" if self.box == 64 else f"x{self.box}"
-        tail = ("" if self.even else "_tail") + ("_gated" if self.gated else "") + ("_early" if self.early else "") + ("_whole" if self.whole else "")
+        tail = ("" if self.even else "_tail") + ("_cut" if self.cut else "") + ("_gated" if self.gated else "") + ("_early" if self.early else "") + ("_whole" if self.whole else "")
         dtype = ("_fp8" if self.fp8 else "") + ("" if self.dtype == BF16 else "_f16")
         return f"{self.label}_{shape}_{schedule}_g{self.group}_b{self.boxes}{box}_p{self.problems}{tail}{dtype}"
 
@@ -84,7 +85,7 @@ struct Config {{
   static constexpr int CLUSTER_M = {self.cluster_m}, CLUSTER_N = {self.cluster_n}, SPLIT = {self.split}, GROUP = {self.group};
   static constexpr int BOX = {self.box}, BOXES = {self.boxes};
   static constexpr int OUTPUTS = {1 if self.whole else 2}, HEAD = {0 if self.whole else -1};
-  static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]}, GATED = {flag[self.gated]};
+  static constexpr bool PINGPONG = {flag[self.pingpong]}, EVEN = {flag[self.even]}, CUT = {flag[self.cut]}, GATED = {flag[self.gated]};
   static constexpr bool EARLY = {flag[self.early]};
 }};
 using Epilogue = {self.epilogue};

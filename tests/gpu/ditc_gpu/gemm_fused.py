@@ -224,6 +224,7 @@ class Down:
 
     def __init__(self, batches=1, rows=4096, columns=3072, ranges=(12288,)):
         self.batches, self.rows, self.columns, self.ranges = batches, rows, columns, ranges
+        self.variants = [dataclasses.replace(v, cut=columns % v.box != 0) for v in type(self).variants]
 
     def tensors(self):
         return [weight(self.columns, sum(self.ranges)), random(self.columns, scale=0.1),

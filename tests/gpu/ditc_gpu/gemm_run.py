@@ -9,6 +9,7 @@ import torch
 from . import gemm_fused, timing
 from .gemm import Problem, launcher, pointwise
 from .gemm_cases import DEPENDENT, FEW_ROWS, FP8, FP8_SHAPES, PLAIN, benches, checks, named
+from .guarded import guarded
 
 
 def relative_error(out, reference):
@@ -31,8 +32,8 @@ def check_plain(bundle, case):
     variant = case.variant
     batches, rows, columns, ranges = case.shape
     torch.manual_seed(rows + columns)
-    a = [random(batches, rows, k, dtype=variant.operand) for k in ranges]
-    b, bias = random(columns, sum(ranges), dtype=variant.operand, scale=sum(ranges) ** -0.5), random(columns, dtype=variant.dtype)
+    a = [guarded(random(batches, rows, k, dtype=variant.operand)) for k in ranges]
+    b, bias = guarded(random(columns, sum(ranges), dtype=variant.operand, scale=sum(ranges) ** -0.5)), guarded(random(columns, dtype=variant.dtype))
     room, out = poisoned(batches, rows, columns, dtype=variant.dtype)
     kernel = variant.load(bundle)
     launcher(kernel, variant, [Problem(a, b, [out], pointwise(bias))])()
@@ -111,7 +112,7 @@ def run_fused(case, variant, bundle, tensors, outputs):
 def check_fused(bundle, name, case):
     """The worst relative error over outputs and variants, beside eager's."""
     torch.manual_seed(5)
-    tensors = case.tensors()
+    tensors = [guarded(t) if t.is_contiguous() else t for t in case.tensors()]
     references = case.math(*[t.float() for t in tensors])
     eager = case.math(*tensors)
     worst, errors = 0.0, {}
