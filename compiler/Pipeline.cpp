@@ -50,6 +50,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   pm.addNestedPass<func::FuncOp>(createConvToMatmul()); // patch embedding is a product
   pm.addNestedPass<func::FuncOp>(createRecogniseNorms({.keepRoundings = keepRoundings})); // one spelling for every norm
   pm.addNestedPass<func::FuncOp>(createRecogniseAttention({.keepRoundings = keepRoundings})); // and every attention
+  pm.addNestedPass<func::FuncOp>(createRecogniseLinearAttention());
   pm.addNestedPass<func::FuncOp>(createSimplifyAttention());
   if (!keepRoundings)
     pm.addNestedPass<func::FuncOp>(createNarrowAttention()); // f32 copies that only attention reads
@@ -141,6 +142,7 @@ static void registerForListing() {
   registerQuantizeAttention();
   registerQuantizeProducts();
   registerRecogniseAttention();
+  registerRecogniseLinearAttention();
   registerRecogniseNorms();
   registerSimplifyAttention();
   registerHoistSlices();

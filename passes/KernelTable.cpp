@@ -36,6 +36,12 @@ void addOperandFlags(Operation *op, SmallVectorImpl<NamedAttribute> &config) {
     flag("causal", attention.getCausal());
     if (attention.getQuantized()) // other kernels stay what they are called
       flag("quantized", true);
+  } else if (auto state = dyn_cast<dit::LinearStateOp>(op)) {
+    flag("relu", state.getRelu());
+    flag("normaliser", state.getNormaliser());
+  } else if (auto apply = dyn_cast<dit::LinearApplyOp>(op)) {
+    flag("relu", apply.getRelu());
+    flag("normaliser", apply.getNormaliser());
   } else if (auto conv = dyn_cast<dit::ConvOp>(op)) {
     flag("has_bias", static_cast<bool>(conv.getBias()));
   } else if (auto sort = dyn_cast<dit::SortOp>(op)) {

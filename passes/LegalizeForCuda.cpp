@@ -61,7 +61,7 @@ namespace ditc {
 namespace {
 
 /// Operations that have kernels of their own, whatever surrounds them.
-bool isHeart(Operation *op) { return isa<dit::MatmulOp, dit::AttentionOp, dit::ConvOp, dit::ArgReduceOp, dit::ScanOp, dit::SortOp, dit::ScatterOp>(op); }
+bool isHeart(Operation *op) { return isa<dit::MatmulOp, dit::AttentionOp, dit::LinearStateOp, dit::LinearApplyOp, dit::ConvOp, dit::ArgReduceOp, dit::ScanOp, dit::SortOp, dit::ScatterOp>(op); }
 
 class Legalizer {
 public:

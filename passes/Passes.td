@@ -41,6 +41,11 @@ def RecogniseAttention : Pass<"ditc-recognise-attention", "::mlir::func::FuncOp"
   let dependentDialects = ["::ditc::dit::DitDialect"];
 }
 
+def RecogniseLinearAttention : Pass<"ditc-recognise-linear-attention", "::mlir::func::FuncOp"> {
+  let summary = "two f32 products over the tokens become the state of linear attention and its use";
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def SimplifyAttention : Pass<"ditc-simplify-attention", "::mlir::func::FuncOp"> {
   let summary = "repeated key heads become grouped queries, masks that hide nothing go";
   let dependentDialects = ["::ditc::dit::DitDialect"];

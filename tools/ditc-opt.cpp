@@ -30,6 +30,7 @@ int main(int argc, char **argv) {
   ditc::registerQuantizeAttention();
   ditc::registerQuantizeProducts();
   ditc::registerRecogniseAttention();
+  ditc::registerRecogniseLinearAttention();
   ditc::registerRecogniseNorms();
   ditc::registerSimplifyAttention();
   ditc::registerHoistSlices();

@@ -72,6 +72,8 @@ CudaEmitter cudaEmitterOf(StringRef family) {
       .Case("conv", emitBestConv)
       .Case("channels_last", emitChannelsLast)
       .Case("matmul", emitMatmul)
+      .Case("linear_state", emitLinearState)
+      .Case("linear_apply", emitLinearApply)
       .Case("arg_reduce", emitArgReduce)
       .Case("scan", emitScan)
       .Case("sort", emitSort)

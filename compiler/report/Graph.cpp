@@ -121,7 +121,7 @@ private:
     kernel.prepare = isStableOp(op) || op->hasAttr("step_invariant");
     kernel.work = workOf(op);
     auto fusion = dyn_cast<dit::FusionOp>(op);
-    kernel.family = fusion ? fusion.getFamily().str() : "layout";
+    kernel.family = fusion ? fusion.getFamily().str() : isa<dit::LinearStateOp, dit::LinearApplyOp>(op) ? "attention" : "layout";
     for (auto [i, input] : llvm::enumerate(op->getOperands())) {
       ValueRecord record{{}, nameOf(input), typeText(input), bytesReadOf(op, i), isStable(input), -1};
       collectSources(input, record.from);
@@ -186,7 +186,7 @@ private:
 
   /// The first operation of the highest rank is what a kernel is about.
   static int importance(Operation *op) {
-    if (isa<dit::MatmulOp, dit::AttentionOp, dit::ConvOp>(op))
+    if (isa<dit::MatmulOp, dit::AttentionOp, dit::LinearStateOp, dit::LinearApplyOp, dit::ConvOp>(op))
       return 3;
     if (isa<dit::NormOp, dit::ReduceOp>(op))
       return 2;

@@ -136,6 +136,31 @@ def Dit_AttentionOp : Dit_Op<"attention", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Dit_LinearStateOp : Dit_Op<"linear_state", [Pure]> {
+  let summary = "what linear attention keeps of all keys and values";
+  let description = [{
+    state[p, b, h, e, d] = Σ_n φ(key[b, h, n, d]) · value[b, h, n, e] over the tokens n of part p, in fp32; with `normaliser` there is a last row e = E of
+    Σ_n φ(key[b, h, n, d]). φ is max(x, 0) with `relu`, else x. key is [B, H, N, D], value [B, H, N, E], the result [parts, B, H, E (+ 1), D] of f32; N is a
+    multiple of the parts, of which more than one make more work to do at once.
+  }];
+  let arguments = (ins Dit_FloatTensor:$key, Dit_FloatTensor:$value, UnitAttr:$relu, UnitAttr:$normaliser);
+  let results = (outs Dit_FloatTensor:$state);
+  let assemblyFormat = "$key `,` $value (`relu` $relu^)? (`normaliser` $normaliser^)? attr-dict `:` functional-type(operands, $state)";
+  let hasVerifier = 1;
+}
+
+def Dit_LinearApplyOp : Dit_Op<"linear_apply", [Pure]> {
+  let summary = "linear attention's result, of its state";
+  let description = [{
+    With S = Σ_p state[p]: result[b, h, n, e] = Σ_d φ(query[b, h, n, d]) · S[b, h, e, d], in fp32; with `normaliser` divided by the same of S's last row plus
+    `epsilon`. query is [B, H, N, D], state what dit.linear_state gives, the result [B, H, N, E].
+  }];
+  let arguments = (ins Dit_FloatTensor:$query, Dit_FloatTensor:$state, F64Attr:$epsilon, UnitAttr:$relu, UnitAttr:$normaliser);
+  let results = (outs Dit_FloatTensor:$result);
+  let assemblyFormat = "$query `,` $state (`relu` $relu^)? (`normaliser` $normaliser^)? `epsilon` $epsilon attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
 def Dit_ConvOp : Dit_Op<"conv", [Pure]> {
   let summary = "1-, 2- or 3-dimensional convolution";
   let description = [{

@@ -110,6 +110,39 @@ LogicalResult AttentionOp::verify() {
   return expectShape(*this, getResult(), {q[0], q[1], q[2], v[3]});
 }
 
+/// What linear attention's operations have in common: tokens [B, H, N, channels], of numbers that fp32 holds.
+static LogicalResult verifyTokens(Operation *op, Value tokens, StringRef name) {
+  if (shapeOf(tokens).size() != 4)
+    return op->emitOpError("needs a ") << name << " of rank 4";
+  if (elementOf(tokens).isF64())
+    return op->emitOpError("computes in f32, its ") << name << " is f64";
+  return success();
+}
+
+LogicalResult LinearStateOp::verify() {
+  if (failed(verifyTokens(*this, getKey(), "key")) || failed(verifyTokens(*this, getValue(), "value")))
+    return failure();
+  ArrayRef<int64_t> k = shapeOf(getKey()), v = shapeOf(getValue()), state = shapeOf(getState());
+  if (k.drop_back() != v.drop_back())
+    return emitOpError("shapes do not fit: key [") << k << "], value [" << v << "]";
+  if (!elementOf(getState()).isF32() || state.size() != 5)
+    return emitOpError("gives f32 of rank 5");
+  if (state[0] < 1 || k[2] % state[0] != 0)
+    return emitOpError("cannot cut ") << k[2] << " tokens into " << state[0] << " equal parts";
+  return expectShape(*this, getState(), {state[0], k[0], k[1], v[3] + getNormaliser(), k[3]});
+}
+
+LogicalResult LinearApplyOp::verify() {
+  if (failed(verifyTokens(*this, getQuery(), "query")) || failed(verifyTokens(*this, getResult(), "result")))
+    return failure();
+  ArrayRef<int64_t> q = shapeOf(getQuery()), state = shapeOf(getState());
+  if (!elementOf(getState()).isF32() || state.size() != 5)
+    return emitOpError("needs an f32 state of rank 5");
+  if (state[1] != q[0] || state[2] != q[1] || state[4] != q[3] || state[3] < 1 + getNormaliser())
+    return emitOpError("shapes do not fit: query [") << q << "], state [" << state << "]";
+  return expectShape(*this, getResult(), {q[0], q[1], q[2], state[3] - getNormaliser()});
+}
+
 LogicalResult ConvOp::verify() {
   ArrayRef<int64_t> input = shapeOf(getInput()), filter = shapeOf(getFilter());
   if (input.size() < 3 || input.size() > 5 || filter.size() != input.size())

@@ -54,6 +54,8 @@ Work arithmeticOf(Operation *op) {
         work.matrixFlops = attentionFlops(attention);
         work.fp8Flops = attention.getQuantized() ? work.matrixFlops : 0;
       })
+      .Case([&](dit::LinearStateOp state) { work.scalarFlops = 2.0 * tensorType(state.getKey()).getNumElements() * tensorType(state.getState()).getDimSize(3); })
+      .Case([&](dit::LinearApplyOp apply) { work.scalarFlops = 2.0 * tensorType(apply.getQuery()).getNumElements() * tensorType(apply.getState()).getDimSize(3); })
       .Case([&](dit::ConvOp conv) { work.matrixFlops = convFlops(conv); })
       .Case([&](dit::MapOp map) {
         auto body = map.getBodyBlock().without_terminator();

@@ -24,6 +24,8 @@ FailureOr<Values> evaluateOp(Operation *op, ArrayRef<TensorValue> in) {
       })
       .Case([&](MatmulOp op) -> Result { return Values{evaluateMatmul(op, in[0], in[1], optional(in.size() > 2, 2))}; })
       .Case([&](AttentionOp op) -> Result { return Values{evaluateAttention(op, in[0], in[1], in[2], optional(in.size() > 3, 3))}; })
+      .Case([&](LinearStateOp op) -> Result { return Values{evaluateLinearState(op, in[0], in[1])}; })
+      .Case([&](LinearApplyOp op) -> Result { return Values{evaluateLinearApply(op, in[0], in[1])}; })
       .Case([&](ConvOp op) -> Result { return Values{evaluateConv(op, in[0], in[1], optional(in.size() > 2, 2))}; })
       .Case([&](NormOp op) -> Result {
         bool weight = static_cast<bool>(op.getWeight());

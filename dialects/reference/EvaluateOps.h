@@ -24,6 +24,8 @@ TensorValue evaluateAttention(AttentionOp op, const TensorValue &query, const Te
 TensorValue evaluateNorm(NormOp op, const TensorValue &input, const TensorValue *weight, const TensorValue *bias);
 TensorValue evaluateReduce(ReduceOp op, const TensorValue &input);
 TensorValue evaluateArgReduce(ArgReduceOp op, const TensorValue &input);
+TensorValue evaluateLinearState(LinearStateOp op, const TensorValue &key, const TensorValue &value);
+TensorValue evaluateLinearApply(LinearApplyOp op, const TensorValue &query, const TensorValue &state);
 TensorValue evaluateScan(ScanOp op, const TensorValue &input);
 mlir::SmallVector<TensorValue> evaluateSort(SortOp op, const TensorValue &input);
 

@@ -125,6 +125,24 @@ std::vector<Unit> units() {
                  {.family = "sort", .config = "axis = 0 : i64", .args = {{"bf16", {9000}}, {"bf16", {9000}}, {"i64", {9000}}}, .reference = "", .outputs = 2}});
   all.push_back(
       {"scan", emitScan, {.family = "scan", .config = "axis = 0 : i64, kind = \"sum\"", .args = {{"i1", {90, 7}}, {"i64", {90, 7}}}, .reference = ""}});
+  all.push_back({"linear_state",
+                 emitLinearState,
+                 {.family = "linear_state",
+                  .config = "normaliser = true, relu = true",
+                  .args = {{"bf16", {2, 70, 1024, 32}}, {"bf16", {2, 70, 1024, 32}}, {"f32", {4, 2, 70, 33, 32}}},
+                  .reference = ""}});
+  all.push_back({"linear_apply",
+                 emitLinearApply,
+                 {.family = "linear_apply",
+                  .config = "epsilon = 1.0e-15 : f64, normaliser = true, relu = true",
+                  .args = {{"bf16", {2, 70, 1024, 32}}, {"f32", {4, 2, 70, 33, 32}}, {"bf16", {2, 70, 1024, 32}, {2293760, 32, 2240, 1}}},
+                  .reference = ""}});
+  all.push_back({"linear_apply_f32",
+                 emitLinearApply,
+                 {.family = "linear_apply",
+                  .config = "epsilon = 0.0 : f64",
+                  .args = {{"f32", {1, 20, 700, 112}}, {"f32", {1, 1, 20, 112, 112}}, {"f32", {1, 20, 700, 112}}},
+                  .reference = ""}});
   all.push_back({"arg_reduce",
                  emitArgReduce,
                  {.family = "arg_reduce", .config = "axis = 0 : i64, kind = \"max\"", .args = {{"f16", {90, 7}}, {"i64", {1, 7}}}, .reference = ""}});

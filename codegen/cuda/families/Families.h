@@ -25,6 +25,9 @@ mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);
 mlir::FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &arch);
 /// Products that no BLAS takes: integers, odd strides.
 mlir::FailureOr<CudaUnit> emitMatmul(plan::KernelOp kernel, const CudaArch &arch);
+/// Linear attention: what it keeps of keys and values, and what that says to queries.
+mlir::FailureOr<CudaUnit> emitLinearState(plan::KernelOp kernel, const CudaArch &arch);
+mlir::FailureOr<CudaUnit> emitLinearApply(plan::KernelOp kernel, const CudaArch &arch);
 mlir::FailureOr<CudaUnit> emitArgReduce(plan::KernelOp kernel, const CudaArch &arch);
 mlir::FailureOr<CudaUnit> emitScan(plan::KernelOp kernel, const CudaArch &arch);
 mlir::FailureOr<CudaUnit> emitSort(plan::KernelOp kernel, const CudaArch &arch);

@@ -27,7 +27,7 @@ public:
   Verdict acceptsReader(const Cluster &cluster, Operation *op) const override {
     if (isa<dit::NormOp, dit::ReduceOp>(op) || feedsOnlyReductions(op))
       return {Reason::RowStatistics, op->getOperand(0)};
-    if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
+    if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp, dit::LinearStateOp, dit::LinearApplyOp>(op))
       return {Reason::NeedsWholeInput, op->getOperand(0)};
     if (!isEpilogueType(op))
       return {Reason::TypeUnsupported, op->getResult(0)};
@@ -59,7 +59,7 @@ public:
   bool isAnchor(Operation *op) const override { return isa<dit::MapOp, dit::NormOp>(op) || (isa<dit::ReduceOp>(op) && reducesRow(cast<dit::ReduceOp>(op))); }
 
   Verdict acceptsReader(const Cluster &cluster, Operation *op) const override {
-    if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
+    if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp, dit::LinearStateOp, dit::LinearApplyOp>(op))
       return {Reason::NeedsWholeInput, op->getOperand(0)};
     if (auto reduce = dyn_cast<dit::ReduceOp>(op); reduce && !reducesRow(reduce))
       return {Reason::CrossesRows, reduce.getInput()};

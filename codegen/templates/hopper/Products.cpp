@@ -70,7 +70,7 @@ bool feedsOnlyReductions(Operation *op) {
 }
 
 Verdict acceptsInEpilogue(const Cluster &cluster, Operation *op, size_t maxOperands) {
-  if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp>(op))
+  if (isa<dit::MatmulOp, dit::ConvOp, dit::AttentionOp, dit::LinearStateOp, dit::LinearApplyOp>(op))
     return {Reason::NeedsWholeInput, op->getOperand(0)};
   if (isa<dit::ReduceOp, dit::ScanOp>(op) || feedsOnlyReductions(op))
     return {Reason::RowStatistics, op->getOperand(0)};

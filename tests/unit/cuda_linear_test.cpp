@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Linear attention on the CUDA target, against the reference evaluator.
+#include "codegen/cuda/families/Families.h"
+#include "tests/unit/CudaFamilies.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+using namespace ditc;
+using namespace ditc::test;
+
+namespace {
+
+/// Sizes and ways of one linear attention.
+struct Linear {
+  std::string element;
+  int64_t batch, heads, tokens, d, e, parts = 1;
+  bool relu = true, normaliser = true, tokenMajor = false; ///< heads inside the rows of tokens, instead of outside
+  bool aligned = true;
+
+  std::vector<int64_t> strides(int64_t channels) const {
+    if (!tokenMajor)
+      return {};
+    return {tokens * heads * channels, channels, heads * channels, 1};
+  }
+  CudaArg tokensOf(int64_t channels) const { return {element, {batch, heads, tokens, channels}, strides(channels)}; }
+  CudaArg state() const { return {"f32", {parts, batch, heads, e + normaliser, d}}; }
+  std::string flags() const { return std::string("normaliser = ") + (normaliser ? "true" : "false") + ", relu = " + (relu ? "true" : "false"); }
+  std::string words() const { return std::string(relu ? " relu" : "") + (normaliser ? " normaliser" : ""); }
+};
+
+CudaCase stateCase(const Linear &l) {
+  return {.family = "linear_state", .config = l.flags(), .args = {l.tokensOf(l.d), l.tokensOf(l.e), l.state()},
+          .reference = "dit.linear_state %0, %1" + l.words(), .tolerance = 1e-6, .aligned = l.aligned};
+}
+
+/// A state of numbers above 0, so that nothing is divided by almost nothing.
+CudaCase applyCase(const Linear &l) {
+  CudaArg state = l.state();
+  state.value = [](size_t i) { return 1 + static_cast<double>(i * 7919 % 64) / 32; };
+  double tolerance = l.element == "f32" ? 2e-6 : 8e-3;
+  return {.family = "linear_apply", .config = l.flags() + ", epsilon = 1.0e-3 : f64", .args = {l.tokensOf(l.d), state, l.tokensOf(l.e)},
+          .reference = "dit.linear_apply %0, %1" + l.words() + " epsilon 1.0e-3", .tolerance = tolerance, .aligned = l.aligned};
+}
+
+const Linear kCases[] = {
+    {.element = "bf16", .batch = 2, .heads = 3, .tokens = 256, .d = 32, .e = 32, .parts = 2},
+    {.element = "bf16", .batch = 2, .heads = 3, .tokens = 300, .d = 32, .e = 32, .parts = 4, .tokenMajor = true},
+    {.element = "f16", .batch = 1, .heads = 2, .tokens = 129, .d = 40, .e = 72, .tokenMajor = true},
+    {.element = "bf16", .batch = 1, .heads = 2, .tokens = 77, .d = 112, .e = 112, .normaliser = false},
+    {.element = "f32", .batch = 1, .heads = 2, .tokens = 130, .d = 36, .e = 20, .relu = false},
+    {.element = "f32", .batch = 2, .heads = 1, .tokens = 1, .d = 1, .e = 1},
+    {.element = "bf16", .batch = 1, .heads = 5, .tokens = 33, .d = 7, .e = 13, .tokenMajor = true},
+    {.element = "bf16", .batch = 1, .heads = 1, .tokens = 160, .d = 32, .e = 64, .aligned = false},
+};
+
+TEST(CudaLinear, StatesOfAnyShape) {
+  CudaFamilies families(emitLinearState);
+  for (const Linear &l : kCases)
+    families.check(stateCase(l));
+}
+
+TEST(CudaLinear, ResultsOfAnyShape) {
+  CudaFamilies families(emitLinearApply);
+  for (const Linear &l : kCases)
+    families.check(applyCase(l));
+}
+
+TEST(CudaLinear, ChannelsApart) { // tokens innermost, as images have them
+  Linear l{.element = "bf16", .batch = 1, .heads = 2, .tokens = 96, .d = 24, .e = 16};
+  CudaCase state = stateCase(l), apply = applyCase(l);
+  for (CudaArg *arg : {&state.args[0], &state.args[1], &apply.args[0], &apply.args[2]})
+    arg->strides = {2 * arg->shape[3] * 96, arg->shape[3] * 96, 1, 96};
+  CudaFamilies(emitLinearState).check(state);
+  CudaFamilies(emitLinearApply).check(apply);
+}
+
+TEST(CudaLinear, NotANumberPassesTheCutAtZero) {
+  CudaCase state = stateCase({.element = "f32", .batch = 1, .heads = 1, .tokens = 4, .d = 2, .e = 2});
+  state.args[0].value = [](size_t i) { return i == 3 ? std::numeric_limits<double>::quiet_NaN() : -1.0; };
+  CudaFamilies families(emitLinearState);
+  families.check(state);
+  EXPECT_TRUE(std::isnan(families.result()[1]));
+  EXPECT_EQ(families.result()[0], 0);
+}
+
+TEST(CudaLinear, PartsAreEqual) {
+  CudaFamilies families(emitLinearState);
+  CudaCase state = stateCase({.element = "f32", .batch = 1, .heads = 1, .tokens = 10, .d = 2, .e = 2, .parts = 3});
+  state.reference.clear();
+  EXPECT_FALSE(families.emit(state));
+  EXPECT_NE(families.messages.find("equal parts"), std::string::npos) << families.messages;
+}
+
+} // namespace
