@@ -138,7 +138,7 @@ public:
 
   AttentionNeeds needsOf(plan::KernelOp attention) const override { return arch.hasWgmma() ? hopperAttentionNeeds(attention) : AttentionNeeds(); }
 
-  ConvNeeds needsOfConv(plan::KernelOp convolution) const override { return mmaConvNeeds(convolution); }
+  ConvNeeds needsOfConv(plan::KernelOp convolution) const override { return convNeeds(convolution); }
 
 private:
   ResidualBy residualBy() const { return arch.hasWgmma() ? ResidualBy::CopyEngine : ResidualBy::Loads; }

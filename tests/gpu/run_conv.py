@@ -15,7 +15,7 @@ def conv_line(r):
     text = f"{r['name']:28} {r['relative']:.2e} (cuDNN {r['cudnn_relative']:.2e})"
     if "us" not in r:
         return f"{text}  {r['problem']}"
-    return text + (f"  {r['us']:8.1f} us {r['tflops']:6.1f} TFLOP/s, kernel alone {r['kernel_us']:8.1f} {r['kernel_tflops']:6.1f};  cuDNN {r['cudnn_us']:8.1f} "
+    return text + (f"  {r['us']:8.1f} us {r['tflops']:6.1f} TFLOP/s, kernel alone {r['kernel_us']:8.1f} {r['kernel_tflops']:6.1f}, {r['gb_s']:5} GB/s;  cuDNN {r['cudnn_us']:8.1f} "
                    f"{r['cudnn_tflops']:6.1f}, channels last {r['cudnn_last_us']:8.1f} {r['cudnn_last_tflops']:6.1f};  x{r['ratio']:.2f}")
 
 

@@ -64,3 +64,21 @@ plan.kernel @single family "conv" args [memref<1x16x8xf32>, memref<16x16x3xf32>,
   config {alignments = array<i64: 16, 16, 16>, dilations = array<i64: 1>, groups = 1 : i64, has_bias = false, padding_high = array<i64: 1>, padding_low = array<i64: 1>, strides = array<i64: 1>} { }
 plan.kernel @depthwise family "conv" args [memref<1x16x8xbf16, strided<[128, 1, 16]>>, memref<16x1x3xbf16>, memref<1x16x8xbf16>] outputs 1
   config {alignments = array<i64: 16, 16, 16>, dilations = array<i64: 1>, groups = 16 : i64, has_bias = false, padding_high = array<i64: 1>, padding_low = array<i64: 1>, strides = array<i64: 1>} { }
+
+// Results of a depthwise convolution with channels innermost leave several at a time where its image lies so, too; its filter stays.
+// CHECK-LABEL: plan.program @depthwise_into_tokens
+// CHECK: plan.prepare {
+// CHECK-NEXT: }
+// CHECK: plan.launch @channels_last_{{[0-9a-f]+}}(%{{.*}}, %{{.*}}) : memref<1x16x8xbf16>, memref<1x8x16xbf16>
+// CHECK-NEXT: plan.launch @conv_{{[0-9a-f]+}}(%{{.*}}) : memref<1x16x8xbf16, strided<[128, 1, 16]>>, memref<16x1x3xbf16>, memref<1x16x8xbf16, strided<[128, 1, 16]>>
+plan.program @depthwise_into_tokens inputs ["x"] outputs ["y"] {
+  %x = plan.buffer input {index = 0 : i64} : memref<1x16x8xbf16>
+  %g = plan.buffer weight {name = "g"} : memref<16x1x3xbf16>
+  %y = plan.buffer output {index = 0 : i64} : memref<1x16x8xbf16, strided<[128, 1, 16]>>
+  plan.prepare { }
+  plan.step {
+    plan.launch @tokens(%x, %g, %y) : memref<1x16x8xbf16>, memref<16x1x3xbf16>, memref<1x16x8xbf16, strided<[128, 1, 16]>>
+  }
+}
+plan.kernel @tokens family "conv" args [memref<1x16x8xbf16>, memref<16x1x3xbf16>, memref<1x16x8xbf16, strided<[128, 1, 16]>>] outputs 1
+  config {alignments = array<i64: 16, 16, 16>, dilations = array<i64: 1>, groups = 16 : i64, has_bias = false, padding_high = array<i64: 1>, padding_low = array<i64: 1>, strides = array<i64: 1>} { }

@@ -79,6 +79,18 @@ CudaCase mmaConvolution(const std::string &element, int64_t channels, int64_t si
           .reference = ""};
 }
 
+/// Two images of size x size, channels innermost in the input or the output, or as torch has them.
+CudaCase depthwiseConvolution(const std::string &element, int64_t channels, int64_t size, int64_t window, bool inputLast, bool outputLast) {
+  std::vector<int64_t> shape{2, channels, size, size}, last{channels * size * size, 1, size * channels, channels};
+  std::string half = std::to_string(window / 2), halves = "array<i64: " + half + ", " + half + ">";
+  return {.family = "conv",
+          .config = "strides = array<i64: 1, 1>, padding_low = " + halves + ", padding_high = " + halves + ", dilations = array<i64: 1, 1>, has_bias = true, groups = " +
+                    std::to_string(channels) + " : i64",
+          .args = {{element, shape, inputLast ? last : std::vector<int64_t>()}, {element, {channels, 1, window, window}}, {element, {channels}},
+                   {element, shape, outputLast ? last : std::vector<int64_t>()}},
+          .reference = ""};
+}
+
 std::vector<Unit> units() {
   std::vector<Unit> all;
   for (int64_t dim : {40, 64, 72, 96, 128, 192, 256})
@@ -111,7 +123,15 @@ std::vector<Unit> units() {
   all.push_back({"conv_mma_few", emitBestConv, mmaConvolution("f16", 16, 512, 128, 1)});
   all.push_back({"conv_mma_last", emitBestConv, mmaConvolution("bf16", 640, 64, 640, 1, true)});
   all.push_back({"channels_last", emitChannelsLast, {.family = "channels_last", .config = "", .args = {{"bf16", {2, 320, 128, 128}}, {"bf16", {2, 128, 128, 320}}}, .reference = ""}});
-  all.push_back({"conv_depthwise", emitConv, convolution("f32", 256, 256)});
+  all.push_back({"conv_direct", emitConv, convolution("f32", 256, 256)});
+  for (const char *element : {"bf16", "f16", "f32"})
+    for (bool last : {false, true})
+      all.push_back({std::string("depthwise_") + element + (last ? "_last" : ""), emitBestConv, depthwiseConvolution(element, 11200, 32, 3, last, last)});
+  for (int64_t window : {5, 7}) {
+    all.push_back({"depthwise_" + std::to_string(window), emitBestConv, depthwiseConvolution("bf16", 384, 56, window, false, false)});
+    all.push_back({"depthwise_last_" + std::to_string(window), emitBestConv, depthwiseConvolution("bf16", 384, 56, window, true, true)});
+  }
+  all.push_back({"depthwise_to_planar", emitBestConv, depthwiseConvolution("bf16", 2240, 32, 3, true, false)});
   all.push_back(
       {"matmul_i64", emitMatmul, {.family = "matmul", .config = "", .args = {{"i64", {70, 19}}, {"i64", {19, 67}}, {"i64", {70, 67}}}, .reference = ""}});
   all.push_back(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/conv/MmaConv.h"
 
-#include "codegen/cuda/families/ConvProblem.h"
+#include "codegen/cuda/families/Depthwise.h"
 #include "codegen/cuda/families/Families.h"
 #include "codegen/cuda/gemm/MmaTiles.h"
 
@@ -75,10 +75,14 @@ FailureOr<CudaUnit> emitMmaConv(FamilyUnit &unit, const ConvProblem &p, const Cu
 
 } // namespace
 
-ConvNeeds mmaConvNeeds(plan::KernelOp kernel) {
+ConvNeeds convNeeds(plan::KernelOp kernel) {
   FamilyUnit unit(kernel);
   ConvProblem p = ConvProblem::read(unit.read());
-  if (unit.read().failed() || !isForTensorCores(p))
+  if (unit.read().failed())
+    return {};
+  if (wantsChannelsLast(p, unit.alignmentOf(0), unit.alignmentOf(p.outputArg())))
+    return {.inputChannels = p.input.getDimSize(1), .input = true};
+  if (!isForTensorCores(p))
     return {};
   return {.inputChannels = paddedChannels(p) * p.groups, .filterChannels = paddedChannels(p), .input = !inputLies(p, unit.alignmentOf(0)), .filter = !filterLies(p, unit.alignmentOf(1))};
 }
@@ -89,7 +93,11 @@ FailureOr<CudaUnit> emitBestConv(plan::KernelOp kernel, const CudaArch &arch) {
   if (unit.read().failed())
     return unit.failure();
   bool lies = isForTensorCores(p) && inputLies(p, unit.alignmentOf(0)) && filterLies(p, unit.alignmentOf(1));
-  return lies ? emitMmaConv(unit, p, arch) : emitConv(kernel, arch);
+  if (lies)
+    return emitMmaConv(unit, p, arch);
+  if (std::optional<DepthwiseConv> depthwise = depthwiseConv(p, unit.alignmentOf(0), unit.alignmentOf(p.outputArg())))
+    return emitDepthwiseConv(kernel, unit, p, *depthwise);
+  return emitConv(kernel, arch);
 }
 
 FailureOr<CudaUnit> emitChannelsLast(plan::KernelOp kernel, const CudaArch &) {

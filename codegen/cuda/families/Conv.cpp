@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// conv.cuh: convolutions by scalar arithmetic. Which go to the tensor cores: codegen/cuda/conv/MmaConv.h.
+// conv.cuh: convolutions by scalar arithmetic. Which go to the tensor cores: codegen/cuda/conv/MmaConv.h; depthwise ones: Depthwise.h.
 #include "codegen/cuda/families/ConvProblem.h"
 #include "codegen/cuda/families/Families.h"
 

@@ -54,6 +54,11 @@ int64_t positionsTogether(MemRefType type, int64_t alignment) {
   return together(type, run, {2, 3, 4}, alignment);
 }
 
+int64_t rowTogether(MemRefType type, int64_t alignment) {
+  constexpr int64_t kX = kRank - 1;
+  return plan::layoutOf(type).strides[kX] == 1 ? together(type, type.getDimSize(kX), {kX}, alignment) : 1;
+}
+
 int64_t channelsTogether(MemRefType type, int64_t count, int64_t alignment) {
   return plan::layoutOf(type).strides[1] == 1 ? together(type, count, {1}, alignment) : 1;
 }

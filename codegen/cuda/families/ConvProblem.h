@@ -34,6 +34,8 @@ mlir::MemRefType withThreeSpatial(mlir::MemRefType type);
 /// How many neighbouring positions (of the last three dimensions of five) lie one element apart and, counted from the first,
 /// aligned to as many elements: 1, 2, 4 or 8. `alignment`: bytes to which element 0 is aligned.
 int64_t positionsTogether(mlir::MemRefType type, int64_t alignment);
+/// The same of positions along x, counted from the start of any row; they divide its length.
+int64_t rowTogether(mlir::MemRefType type, int64_t alignment);
 /// The same of channels.
 int64_t channelsTogether(mlir::MemRefType type, int64_t count, int64_t alignment);
 

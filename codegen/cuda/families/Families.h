@@ -21,7 +21,7 @@ Verdict mmaAttentionVerdict(plan::KernelOp kernel);
 /// Products of at most 16 rows with any number of weights, with maps on their inputs and on ranges of their columns.
 Verdict acceptsGemv(dit::FusionOp fusion);
 mlir::FailureOr<CudaUnit> emitGemv(plan::KernelOp kernel, const CudaArch &arch);
-/// By scalar arithmetic, whatever the types and strides; tensor cores: codegen/cuda/conv/MmaConv.h.
+/// By scalar arithmetic, whatever the types and strides; tensor cores: codegen/cuda/conv/MmaConv.h; depthwise ones: Depthwise.h.
 mlir::FailureOr<CudaUnit> emitConv(plan::KernelOp kernel, const CudaArch &arch);
 /// Products that no BLAS takes: integers, odd strides.
 mlir::FailureOr<CudaUnit> emitMatmul(plan::KernelOp kernel, const CudaArch &arch);

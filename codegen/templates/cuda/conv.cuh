@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolution over up to three spatial dimensions, of any strides, groups, padding and dilation, summed in fp32 (fp64 for
-// double) by scalar arithmetic: what conv_mma.cuh does not take.
+// double) by scalar arithmetic: what conv_mma.cuh and conv_depthwise.cuh do not take.
 //
 //   out[n, o, p] = bias[o] + Σ_{c, w} in[n, g·C + c, p·step + w·dilation - padding] · filter[o, c, w],   g = o / O
 //
 //   tiled: per image and group a product of the filter [O, C·window] with patches [C·window, positions] that are never
 //   written down: a block computes 64 channels × 64 positions (common/tile_product.cuh)
-//   direct: one thread per output, for groups of few channels (depthwise)
+//   direct: one thread per output, for groups of few channels
 //
 //   Config   Input [N, G·C, z, y, x], Filter [G·O, C, window z y x], Output [N, G·O, z, y, x]: Tensors of rank 5, missing
 //            spatial dimensions of size 1 in front; Bias [G·O] or void; Step, Padding, Dilation: Dims of 3; GROUPS;

@@ -55,7 +55,7 @@ class Problem:
 
     @property
     def bytes(self):
-        return 2 * sum(map(math.prod, self.shapes))
+        return (4 if self.element == "f32" else 2) * sum(map(math.prod, self.shapes))
 
 
 def strides_of(shape, last):
@@ -108,6 +108,27 @@ def grid():
                Problem(1, 32, (5, 17, 19), 40, (3, 3, 3), (1, 1, 1), (1, 1, 1)), Problem(2, 64, (9, 16, 16), 64, (3, 1, 1), (1, 1, 1), (1, 0, 0)),
                Problem(1, 16, (8, 20, 20), 32, (3, 3, 3), (2, 2, 2), (0, 1, 1)), Problem(1, 64, (7, 8, 9), 64, (2, 3, 1), (1, 1, 1), (1, 2, 0), (2, 2, 1)),
                Problem(2, 64, (40, 40), 64, (3, 3), (1, 1), (1, 1), input_last=True, output_last=True)]
+    return result + depthwise_grid()
+
+
+def depthwise(batch, channels, size, window, element="bf16", bias=True, input_last=False, output_last=False):
+    return Problem(batch, channels, size, channels, window, padding=tuple(w // 2 for w in window), groups=channels, element=element, bias=bias,
+                   input_last=input_last, output_last=output_last)
+
+
+def depthwise_grid():
+    """One channel a group: dimensions, windows, widths, types and layouts in turn; few threads (one row each) and many."""
+    result, turn = [], 0
+    sizes = ((32, 32), (17, 33), (31, 7), (20, 40), (9, 200), (64, 64))
+    for window in ((3, 3), (5, 5), (1, 3), (3, 1), (7, 7)):
+        for size in sizes:
+            turn += 1
+            result.append(depthwise(1 + turn % 2, (96, 1000, 330, 77)[turn % 4], size, window, ("bf16", "f16", "f32")[turn % 3], turn % 2 == 0,
+                                    turn // 2 % 2 == 1, turn // 3 % 2 == 1))
+    for last in (False, True):
+        result += [depthwise(2, 1600, (32, 32), (3, 3), input_last=last, output_last=last), depthwise(1, 1300, (37, 48), (3, 3), "f32", input_last=last, output_last=last),
+                   depthwise(2, 96, (301,), (3,), input_last=last, output_last=last), depthwise(1, 64, (4096,), (31,), "f16", input_last=last, output_last=last),
+                   depthwise(1, 128, (9, 20, 24), (3, 3, 3), input_last=last, output_last=last), depthwise(2, 320, (16, 15, 26), (3, 1, 1), input_last=last, output_last=last)]
     return result
 
 
@@ -123,5 +144,8 @@ def models():
         "sana_video_conv_temp_tokens": Problem(2, 2240, (21, 1260), 2240, (3, 1), (1, 1), (1, 0), input_last=True, output_last=True),
         "vae_in_16to512_128": plain(1, 16, 128, 512), "vae_512_128": plain(1, 512, 128, 512), "vae_512_256": plain(1, 512, 256, 512),
         "vae_256_512": plain(1, 256, 512, 256), "vae_128_1024": plain(1, 128, 1024, 128),
+        "sana_depthwise": depthwise(2, 11200, (32, 32), (3, 3)), "sana_depthwise_last": depthwise(2, 11200, (32, 32), (3, 3), input_last=True, output_last=True),
+        "segformer_depthwise_tokens": depthwise(8, 1280, (64, 64), (3, 3), input_last=True, output_last=True),
+        "convnext_depthwise_7x7": depthwise(16, 384, (56, 56), (7, 7)), "video_depthwise_3x1x1": depthwise(1, 1280, (16, 45, 80), (3, 1, 1)),
         "video_vae_192": Problem(1, 192, (9, 120, 208), 192, (3, 3, 3), (1, 1, 1), (1, 1, 1)),
     }
