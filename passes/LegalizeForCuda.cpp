@@ -5,7 +5,8 @@
 // any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with
 // what follows it. Products are kernels of the target's, all as one or those of one input together, where that would be no
 // slower than the library's; products of one input that are not become one product, whose weights are joined when they are
-// bound, if that is worth the memory. Views at the edge stay outside, where they cost nothing. Single operations become
+// bound, if that is worth the memory. A product whose result becomes an image for a convolution stays in its own layout, which
+// the convolution reads. Views at the edge stay outside, where they cost nothing. Single operations become
 // rowwise kernels of their own.
 //
 // Before:
@@ -49,6 +50,7 @@
 #include "passes/RowwiseGroups.h"
 #include "passes/StreamParts.h"
 #include "passes/TargetRemarks.h"
+#include "passes/TrailingViews.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -69,6 +71,8 @@ public:
 
   void run() {
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
+      if (putViewsBehind(b, fusion, kernels))
+        continue;
       tellWhatComesApart(fusion);
       legalize(fusion);
     }

@@ -49,7 +49,7 @@ namespace {
 /// More channels are products that a library does well.
 constexpr int64_t kMaxChannels = 128;
 /// As many parts as leave each this many tokens, but no more than are worth adding up.
-constexpr int64_t kTokensOfPart = 256, kMostParts = 8;
+constexpr int64_t kTokensOfPart = 128, kMostParts = 8;
 
 int64_t partsOf(int64_t tokens) {
   int64_t parts = kMostParts;

@@ -31,16 +31,24 @@ constexpr Shape kShapes[] = {
     {192, 192, 3, 1, false, 2}, {128, 192, 2, 1, true, 2},  {128, 128, 2, 1, true, 2},  {128, 256, 2, 1, false, 2}, {128, 144, 2, 1, true, 2},
 };
 
-/// Tiles of whole heads for sizes that have few of those above, or none. Blocks that share one need not finish equally many
-/// heads: warps begin with different blocks.
-void addHeadShapes(int64_t head, SmallVectorImpl<Shape> &shapes) {
+/// None of the wider tiles above is as wide as a part of each weight: 2240 columns of each are 35 of 64.
+bool needOtherWidths(ArrayRef<int64_t> weightColumns) {
+  return !weightColumns.empty() && llvm::none_of(kShapes, [&](const Shape &shape) {
+    return shape.n >= 128 && llvm::all_of(weightColumns, [&](int64_t columns) { return columns % shape.n == 0; });
+  });
+}
+
+/// Tiles of whole heads, and of weights, for sizes that have few of those above, or none. Blocks that share one need not finish
+/// equally many heads: warps begin with different blocks.
+void addShapes(const GemmNeeds &needs, SmallVectorImpl<Shape> &shapes) {
   auto add = [&](Shape shape) {
     if (!llvm::is_contained(shapes, shape))
       shapes.push_back(shape);
   };
-  int64_t step = narrowestTile(head);
-  if (head == 0 || head % 32 == 0)
+  bool otherHeads = needs.head % 32 != 0;
+  if (!otherHeads && !needOtherWidths(needs.weightColumns))
     return;
+  int64_t step = otherHeads ? narrowestTile(needs.head) : 16;
   for (int n = step; n <= 256; n += step) {
     add({128, n, 2, 1, false});
     if (n <= 192)
@@ -145,7 +153,7 @@ std::vector<GemmTiles> gemmCandidates(ArrayRef<GemmSize> sizes, const GemmNeeds 
   std::vector<GemmTiles> fitting;
   std::vector<std::pair<double, size_t>> order; // time, number in `fitting`
   SmallVector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
-  addHeadShapes(needs.head, shapes);
+  addShapes(needs, shapes);
   for (const Shape &shape : shapes)
     if (std::optional<GemmTiles> tiles = fit(shape, steps, needs)) {
       order.emplace_back(cost(sizes, *tiles, needs.gated), fitting.size());
