@@ -2,7 +2,7 @@
 add_library(ditc_test_kernels MODULE unit/runtime_kernels.c)
 
 add_executable(ditc_runtime_test
-  unit/RuntimeFixture.cpp unit/cache_test.cpp unit/compare_test.cpp unit/cuda_blas_types_test.cpp
+  unit/RuntimeFixture.cpp unit/cache_test.cpp unit/compare_test.cpp unit/compressed_package_test.cpp unit/compression_test.cpp unit/cuda_blas_types_test.cpp
   unit/cuda_launch_test.cpp unit/ditc_run_test.cpp
   unit/host_device_test.cpp unit/kernel_file_test.cpp unit/package_test.cpp
   unit/padding_test.cpp unit/plan_test.cpp unit/request_test.cpp unit/session_test.cpp unit/tuning_test.cpp)
