@@ -39,7 +39,7 @@ gtest_discover_tests(ditc_cuda_device_test TEST_PREFIX cuda-device. DISCOVERY_TI
 foreach(deployed ditc-run ditrt)
   add_test(NAME links-${deployed} COMMAND ldd $<TARGET_FILE:${deployed}>)
   set_tests_properties(links-${deployed} PROPERTIES FAIL_REGULAR_EXPRESSION
-    "MLIR;LLVM;libcu;libnv;blas;mkl;torch;python;libfmt;not found")
+    "MLIR;LLVM;libcu;libnv;blas;mkl;torch;python;libfmt;libzstd;not found")
 endforeach()
 add_test(NAME exports-ditrt COMMAND sh -c "! nm -D --defined-only $<TARGET_FILE:ditrt> | grep -v ' ditc_'")
 
