@@ -73,9 +73,9 @@ private:
 
   /// The name of the member with these bytes.
   std::string storeConstant(std::span<const uint8_t> bytes) {
-    std::string name = "constants/" + hashHex(bytes);
+    std::string name = constantMember(bytes);
     if (constants.insert(name).second)
-      core.add(name, bytes);
+      core.addConstant(name, bytes);
     return name;
   }
 
@@ -139,9 +139,9 @@ std::string irAtStop(CompileState &state, const CompileInputs &inputs) {
 
 /// Before anything is written: --fail-if leaves no package behind.
 void readReport(CompileState &state, const CorePackage &core) {
-  for (const auto &[name, bytes] : core.members)
-    if (name == "report.json")
-      state.result.report = nlohmann::json::parse(bytes.begin(), bytes.end());
+  for (const CorePackage::Member &member : core.members)
+    if (member.name == "report.json")
+      state.result.report = nlohmann::json::parse(member.bytes.begin(), member.bytes.end());
   checkFailIf(state.result.report, state.options.failIf);
 }
 
@@ -151,8 +151,11 @@ void writePackage(CompileState &state, CorePackage &core, const WeightSource &we
     weights.checkComplete(core.weightNames);
   state.progress.step("write " + options.output);
   PackageWriter writer(options.output);
-  for (const auto &[name, bytes] : core.members)
-    writer.add(name, bytes);
+  for (const CorePackage::Member &member : core.members)
+    if (member.unpackedBytes > 0)
+      writer.addCompressed(member.name, member.bytes, member.unpackedBytes);
+    else
+      writer.add(member.name, member.bytes);
   weights.store(core.weightNames, options.weightsMode, options.output, writer, core.manifest);
   writer.finish(core.manifest);
   state.result.path = options.output;

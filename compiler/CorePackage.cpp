@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/CorePackage.h"
 
+#include "runtime/Compression.h"
 #include "runtime/Error.h"
 
 #include <cstring>
@@ -50,6 +51,13 @@ void appendBlock(std::vector<uint8_t> &out, const Bytes &bytes) {
 
 } // namespace
 
+void CorePackage::addConstant(const std::string &name, std::span<const uint8_t> bytes) {
+  if (std::optional<std::vector<uint8_t>> frame = compressConstant(bytes))
+    members.push_back({name, *std::move(frame), bytes.size()});
+  else
+    add(name, bytes);
+}
+
 std::vector<uint8_t> CorePackage::serialise() const {
   std::vector<uint8_t> out;
   appendBlock(out, writeManifest(manifest, {}));
@@ -57,9 +65,10 @@ std::vector<uint8_t> CorePackage::serialise() const {
   for (const std::string &name : weightNames)
     appendBlock(out, name);
   appendNumber(out, members.size());
-  for (const auto &[name, bytes] : members) {
-    appendBlock(out, name);
-    appendBlock(out, bytes);
+  for (const Member &member : members) {
+    appendBlock(out, member.name);
+    appendBlock(out, member.bytes);
+    appendNumber(out, member.unpackedBytes);
   }
   return out;
 }
@@ -73,6 +82,7 @@ CorePackage CorePackage::parse(std::span<const uint8_t> bytes) {
   for (uint64_t i = reader.number(); i > 0; --i) {
     std::string name = reader.text();
     core.add(name, reader.take(reader.number()));
+    core.members.back().unpackedBytes = reader.number();
   }
   return core;
 }

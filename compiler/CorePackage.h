@@ -10,18 +10,26 @@
 #include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ditc {
 
 struct CorePackage {
+  struct Member {
+    std::string name;
+    std::vector<uint8_t> bytes;
+    uint64_t unpackedBytes = 0; ///< of a constant that is compressed; 0: it is not
+  };
+
   Manifest manifest;                 ///< without weights
   std::set<std::string> weightNames; ///< weights that some plan reads
-  std::vector<std::pair<std::string, std::vector<uint8_t>>> members;
+  std::vector<Member> members;
 
-  void add(const std::string &name, std::span<const uint8_t> bytes) { members.emplace_back(name, std::vector<uint8_t>(bytes.begin(), bytes.end())); }
+  void add(const std::string &name, std::span<const uint8_t> bytes) { members.push_back({name, {bytes.begin(), bytes.end()}}); }
   void add(const std::string &name, std::string_view text) { add(name, std::span(reinterpret_cast<const uint8_t *>(text.data()), text.size())); }
+
+  /// Compressed when that is worth it: in memory and in the cache, too.
+  void addConstant(const std::string &name, std::span<const uint8_t> bytes);
 
   /// For the cache.
   std::vector<uint8_t> serialise() const;

@@ -6,7 +6,7 @@
 #include "compiler/PlanWriter.h"
 #include "compiler/Version.h"
 #include "runtime/Error.h"
-#include "runtime/Hash.h"
+#include "runtime/Package.h"
 
 #include <fmt/ranges.h>
 
@@ -59,7 +59,7 @@ void compileTuningBundle(CompileState &state, const CompileInputs &inputs, const
   for (const Model &model : inputs.models)
     for (const Bucket &bucket : model.buckets) {
       OwningOpRef<ModuleOp> module = buckets.plan(*buckets.compile(model, bucket), bucket, target);
-      Plan plan = writePlanProgram(*module->getOps<plan::ProgramOp>().begin(), [](std::span<const uint8_t> bytes) { return "constants/" + hashHex(bytes); });
+      Plan plan = writePlanProgram(*module->getOps<plan::ProgramOp>().begin(), [](std::span<const uint8_t> bytes) { return constantMember(bytes); });
       for (const PlanOp &op : plan.step)
         if (const auto *launch = std::get_if<LaunchOp>(&op.body))
           ++launches[plan.kernels[launch->kernel]];

@@ -13,6 +13,8 @@
 namespace ditc {
 namespace {
 
+constexpr const char *kCompression = "zstd";
+
 //===-- writing ---------------------------------------------------------------------------------------===//
 
 OrderedJson toJson(const ManifestPort &port) {
@@ -79,7 +81,12 @@ OrderedJson toJson(const ConstantValue &value) {
 }
 
 OrderedJson toJson(const MemberRecord &record) {
-  return {{"bytes", record.bytes}, {"xxh128", record.xxh128}};
+  OrderedJson out = {{"bytes", record.bytes}, {"xxh128", record.xxh128}};
+  if (record.unpackedBytes > 0) {
+    out["compression"] = kCompression;
+    out["unpacked_bytes"] = record.unpackedBytes;
+  }
+  return out;
 }
 
 OrderedJson toJson(const PaddingRule &rule);
@@ -214,6 +221,20 @@ ConstantValue readConstant(const JsonField &field) {
   return field.text();
 }
 
+MemberRecord readRecord(const JsonField &field, int version) {
+  MemberRecord out{field.at("bytes").count(), field.at("xxh128").text()};
+  if (!field.has("compression"))
+    return out;
+  if (version < kPackageVersion)
+    fail("{}: compression in a package of version {}, which has none; the file is damaged, compile again", field.where, version);
+  if (field.at("compression").text() != kCompression)
+    field.at("compression").misfit("\"zstd\"");
+  out.unpackedBytes = field.at("unpacked_bytes").count();
+  if (out.unpackedBytes == 0)
+    field.at("unpacked_bytes").misfit("a number above 0");
+  return out;
+}
+
 /// Rules speak of dimensions that the ports have.
 void checkPadding(const Manifest &manifest, std::string_view source) {
   auto check = [&](const std::vector<ManifestPort> &ports, const std::string &name, uint32_t dim) {
@@ -282,8 +303,8 @@ Manifest readFields(const JsonField &root) {
   return out;
 }
 
-OrderedJson toJson(const Manifest &manifest) {
-  OrderedJson out = {{"format", "dita"}, {"version", kPackageVersion}, {"producer", manifest.producer}};
+OrderedJson toJson(const Manifest &manifest, int version) {
+  OrderedJson out = {{"format", "dita"}, {"version", version}, {"producer", manifest.producer}};
   out["model"] = {{"name", manifest.modelName},
                   {"source_hash", manifest.sourceHash},
                   {"torch_version", manifest.torchVersion}};
@@ -304,12 +325,13 @@ OrderedJson toJson(const Manifest &manifest) {
 } // namespace
 
 std::string writeManifest(const Manifest &manifest, const std::map<std::string, MemberRecord> &members) {
-  OrderedJson out = toJson(manifest);
+  bool compresses = std::any_of(members.begin(), members.end(), [](const auto &m) { return m.second.unpackedBytes > 0; });
+  OrderedJson out = toJson(manifest, compresses ? kPackageVersion : kPlainPackageVersion); // readers of old take what they can
   out["entries"] = objectOf(members);
   return out.dump(1) + "\n";
 }
 
-std::string writeManifest(const Manifest &manifest) { return toJson(manifest).dump(1) + "\n"; }
+std::string writeManifest(const Manifest &manifest) { return toJson(manifest, manifest.version).dump(1) + "\n"; }
 
 std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::string_view text,
                                                                        std::string_view source) {
@@ -318,10 +340,11 @@ std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::stri
   if (root.at("format").text() != "dita")
     fail("'{}' has format '{}', expected 'dita'; it is not a ditc package", source, root.at("format").text());
   int64_t version = root.at("version").integer();
-  if (version != kPackageVersion)
-    fail("'{}' has package version {}, this runtime reads version {}; {}", source, version, kPackageVersion,
+  if (version < kPlainPackageVersion || version > kPackageVersion)
+    fail("'{}' has package version {}, this runtime reads versions {} to {}; {}", source, version, kPlainPackageVersion, kPackageVersion,
          version > kPackageVersion ? "update the runtime" : "compile again with this version of ditc");
   Manifest manifest = readFields(root);
+  manifest.version = static_cast<int>(version);
   checkNames(manifest.targets, "target", source);
   checkNames(manifest.inputs, "input", source);
   checkNames(manifest.outputs, "output", source);
@@ -332,7 +355,7 @@ std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::stri
   checkPadding(manifest, source);
   std::map<std::string, MemberRecord> members;
   root.at("entries").members([&](const std::string &name, const JsonField &field) {
-    members[name] = {field.at("bytes").count(), field.at("xxh128").text()};
+    members[name] = readRecord(field, manifest.version);
   });
   return {std::move(manifest), std::move(members)};
 }

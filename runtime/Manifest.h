@@ -82,7 +82,11 @@ struct PaddingRule {
   bool operator==(const PaddingRule &) const = default;
 };
 
+/// The version of packages without compressed constants, and the one that may have some.
+inline constexpr int kPlainPackageVersion = 2, kPackageVersion = 3;
+
 struct Manifest {
+  int version = kPlainPackageVersion; ///< of the file that it was read from; a writer takes the lowest that will do
   std::string producer; ///< "ditc 0.1.0"
   std::string modelName, sourceHash, torchVersion;
   std::vector<ManifestTarget> targets;
@@ -103,12 +107,11 @@ struct Manifest {
   std::string targetList() const;
 };
 
-inline constexpr int kPackageVersion = 2;
-
 /// What the manifest says about another member of the package.
 struct MemberRecord {
-  uint64_t bytes = 0;
-  std::string xxh128;
+  uint64_t bytes = 0;         ///< in the file
+  std::string xxh128;         ///< of those
+  uint64_t unpackedBytes = 0; ///< of a constant that is compressed; 0: it is not
 };
 
 /// The manifest as JSON, without `entries`, for people.

@@ -5,6 +5,7 @@
 // (so that opening does not read gigabytes of weights).
 #include "runtime/Package.h"
 
+#include "runtime/Compression.h"
 #include "runtime/Error.h"
 #include "runtime/FileKind.h"
 #include "runtime/Hash.h"
@@ -21,7 +22,10 @@ constexpr std::string_view kManifestName = "manifest.json";
 struct Member {
   ZipEntry entry;
   std::string xxh128;
+  uint64_t unpackedBytes = 0; ///< 0: it is not compressed
   mutable std::atomic<bool> verified = false;
+
+  uint64_t contentBytes() const { return unpackedBytes > 0 ? unpackedBytes : entry.size; }
 };
 
 } // namespace
@@ -36,10 +40,15 @@ struct Package::State {
     return found->second;
   }
 
+  /// Of a member whose bytes are used as they are in the file.
+  const Member &findPlain(std::string_view name) const;
+  /// The bytes in the file, after their hash was checked once.
+  std::span<const uint8_t> checkedBytes(const Member &member) const;
   void readManifest();
   void checkMember(const std::string &member, std::string_view what, uint64_t bytes) const;
   void checkPorts(const std::vector<PortDesc> &ports, const std::vector<ManifestPort> &expected,
                   std::string_view what, std::string_view source) const;
+  void checkConstant(const PlanBuffer &buffer, std::string_view what) const;
   void checkBuffers(const Plan &plan, std::string_view source) const;
 
   ZipReader zip;
@@ -69,6 +78,7 @@ void Package::State::readManifest() {
     Member &member = members[found.name];
     member.entry = found;
     member.xxh128 = record->second.xxh128;
+    member.unpackedBytes = record->second.unpackedBytes;
   }
   for (const auto &[name, record] : records)
     find(name);
@@ -76,10 +86,19 @@ void Package::State::readManifest() {
 
 /// `bytes` = UINT64_MAX: any size.
 void Package::State::checkMember(const std::string &member, std::string_view what, uint64_t bytes) const {
-  uint64_t found = find(member).entry.size;
+  uint64_t found = findPlain(member).entry.size;
   if (bytes != UINT64_MAX && found != bytes)
     fail("'{}': {} needs {} bytes, its member '{}' has {}; the package is damaged, compile again", zip.path(), what,
          bytes, member, found);
+}
+
+const Member &Package::State::findPlain(std::string_view name) const {
+  const Member &member = find(name);
+  if (member.unpackedBytes > 0)
+    fail("'{}': the member '{}' is compressed and is no constant of a plan, which alone may be; the package is damaged, compile "
+         "again",
+         zip.path(), name);
+  return member;
 }
 
 Package Package::open(const std::string &path) {
@@ -113,6 +132,11 @@ uint64_t Package::memberBytes(std::string_view member) const {
   return found == state->members.end() ? 0 : found->second.entry.size;
 }
 
+uint64_t Package::unpackedBytes(std::string_view member) const {
+  auto found = state->members.find(member);
+  return found == state->members.end() ? 0 : found->second.contentBytes();
+}
+
 std::vector<std::string> Package::members() const {
   std::vector<std::string> names;
   for (const auto &[name, member] : state->members)
@@ -121,22 +145,35 @@ std::vector<std::string> Package::members() const {
 }
 
 std::span<const uint8_t> Package::uncheckedBytes(std::string_view member) const {
-  return state->zip.bytes(state->find(member).entry);
+  return state->zip.bytes(state->findPlain(member).entry);
 }
 
-std::span<const uint8_t> Package::bytes(std::string_view name) const {
-  const Member &member = state->find(name);
-  std::span<const uint8_t> bytes = state->zip.bytes(member.entry);
+std::span<const uint8_t> Package::State::checkedBytes(const Member &member) const {
+  std::span<const uint8_t> bytes = zip.bytes(member.entry);
   // Two threads may both hash; that is harmless and needs no lock.
   if (!member.verified.load(std::memory_order_acquire)) {
     if (hashHex(bytes) != member.xxh128)
       fail("'{}': the content of member '{}' does not have the hash in the manifest; the package is damaged, copy or "
            "compile it again",
-           path(), name);
+           zip.path(), member.entry.name);
     member.verified.store(true, std::memory_order_release);
   }
   return bytes;
 }
+
+std::span<const uint8_t> Package::bytes(std::string_view member) const {
+  return state->checkedBytes(state->findPlain(member));
+}
+
+HostBytes Package::constant(std::string_view name) const {
+  const Member &member = state->find(name);
+  std::span<const uint8_t> stored = state->checkedBytes(member);
+  if (member.unpackedBytes == 0)
+    return {stored, state};
+  return decompressConstant(stored, member.unpackedBytes, fmt::format("'{}': member '{}'", path(), name));
+}
+
+void Package::verify(std::string_view member) const { constant(member); }
 
 std::string_view Package::text(std::string_view member) const {
   std::span<const uint8_t> content = bytes(member);
@@ -158,11 +195,19 @@ void Package::State::checkPorts(const std::vector<PortDesc> &ports, const std::v
     fail("'{}': the {} differ from those of the manifest; the package is damaged, compile again", source, what);
 }
 
+/// So what a compressed constant states is what the plan needs, before anyone takes memory for it.
+void Package::State::checkConstant(const PlanBuffer &buffer, std::string_view what) const {
+  const Member &member = find(buffer.name);
+  if (member.contentBytes() != buffer.bytes)
+    fail("'{}': {} needs {} bytes, its member '{}' has {}{}; the package is damaged, compile again", zip.path(), what,
+         buffer.bytes, buffer.name, member.contentBytes(), member.unpackedBytes > 0 ? " uncompressed" : "");
+}
+
 void Package::State::checkBuffers(const Plan &plan, std::string_view source) const {
   for (size_t i = 0; i < plan.buffers.size(); ++i) {
     const PlanBuffer &buffer = plan.buffers[i];
     if (buffer.space == Space::Constant)
-      checkMember(buffer.name, fmt::format("buffer {} of '{}'", i, source), buffer.bytes);
+      checkConstant(buffer, fmt::format("buffer {} of '{}'", i, source));
     if (buffer.space != Space::Weight)
       continue;
     auto weight = manifest.weights.find(buffer.name);

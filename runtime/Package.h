@@ -4,6 +4,7 @@
 // the writer that the compiler uses. docs/package-format.md describes the file.
 #pragma once
 
+#include "runtime/HostBytes.h"
 #include "runtime/Manifest.h"
 #include "runtime/Plan.h"
 
@@ -16,6 +17,9 @@
 
 namespace ditc {
 
+inline constexpr std::string_view kConstantPrefix = "constants/";
+/// "constants/<hash of the bytes>"
+std::string constantMember(std::span<const uint8_t> bytes);
 /// "buckets/<bucket>/<target>/plan.json"
 std::string planMember(std::string_view bucket, std::string_view target);
 
@@ -31,18 +35,24 @@ public:
   const Manifest &manifest() const;
   bool has(std::string_view member) const;
   /// The member's bytes, mapped, 64-byte aligned; its hash is checked at the first call. Throws Error
-  /// (Input): no such member, or its content does not have the hash that the manifest gives.
+  /// (Input): no such member, its content does not have the hash that the manifest gives, or it is a constant that is
+  /// compressed.
   std::span<const uint8_t> bytes(std::string_view member) const;
   std::string_view text(std::string_view member) const;
   /// As bytes(), without the hash.
   std::span<const uint8_t> uncheckedBytes(std::string_view member) const;
+  /// As bytes(), also of what is compressed: then in memory of its own, which each call takes and fills anew.
+  HostBytes constant(std::string_view member) const;
+  /// Throws Error (Input) unless the member has its hash, and what is compressed can be decompressed.
+  void verify(std::string_view member) const;
   /// The validated plan, whose weights and constants are checked against the manifest as well. Throws
   /// Error (Input): no such bucket or target (with the list of those there are), or a damaged plan.
   Plan plan(std::string_view bucket, std::string_view target) const;
   /// Names of all members but the manifest.
   std::vector<std::string> members() const;
-  /// Bytes of a member; 0 when there is none.
+  /// Bytes that a member has in the file, and when it is not compressed; 0 when there is none.
   uint64_t memberBytes(std::string_view member) const;
+  uint64_t unpackedBytes(std::string_view member) const;
 
 private:
   struct State;
@@ -64,8 +74,10 @@ public:
   void begin(const std::string &member);
   void append(std::span<const uint8_t> bytes);
   void end();
-  /// Adds the member constants/<hash> unless it is there already; its name.
+  /// Adds the member constants/<hash> unless it is there already, compressed when that is worth it; its name.
   std::string addConstant(std::span<const uint8_t> bytes);
+  /// A constant that compressConstant() made of `unpackedBytes` bytes.
+  void addCompressed(const std::string &member, std::span<const uint8_t> frame, uint64_t unpackedBytes);
   /// Validates the plan and adds it as planMember(bucket, target); the member's name.
   std::string addPlan(const std::string &bucket, const std::string &target, const Plan &plan);
   /// Checks that the manifest and the members fit, adds the manifest with the hashes, and renames.

@@ -2,12 +2,14 @@
 //
 // Writing a package: hashes are taken while the members pass by, so the manifest that lists them comes
 // last. The zip writer gives fixed time stamps, alignment and the rename at the end.
+#include "runtime/Compression.h"
 #include "runtime/Error.h"
 #include "runtime/Hash.h"
 #include "runtime/Package.h"
 #include "runtime/Zip.h"
 
 #include <map>
+#include <optional>
 #include <set>
 
 namespace ditc {
@@ -66,11 +68,22 @@ void PackageWriter::add(const std::string &member, std::string_view text) {
 }
 
 std::string PackageWriter::addConstant(std::span<const uint8_t> bytes) {
-  std::string member = "constants/" + hashHex(bytes);
-  if (!state->members.contains(member))
+  std::string member = constantMember(bytes);
+  if (state->members.contains(member))
+    return member;
+  if (std::optional<std::vector<uint8_t>> frame = compressConstant(bytes))
+    addCompressed(member, *frame, bytes.size());
+  else
     add(member, bytes);
   return member;
 }
+
+void PackageWriter::addCompressed(const std::string &member, std::span<const uint8_t> frame, uint64_t unpackedBytes) {
+  add(member, frame);
+  state->members[member].unpackedBytes = unpackedBytes;
+}
+
+std::string constantMember(std::span<const uint8_t> bytes) { return std::string(kConstantPrefix) + hashHex(bytes); }
 
 std::string planMember(std::string_view bucket, std::string_view target) {
   return fmt::format("buckets/{}/{}/plan.json", bucket, target);

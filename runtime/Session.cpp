@@ -148,11 +148,12 @@ MemoryRef Session::memoryOf(const PlanBuffer &buffer, bool keep) {
     return weights.get(buffer.name, keep);
   if (auto found = constants.find(buffer.name); found != constants.end())
     return found->second;
-  std::span<const uint8_t> bytes = loaded.bytes(buffer.name);
+  HostBytes content = loaded.constant(buffer.name); // on a GPU gone after the upload
+  std::span<const uint8_t> bytes = content.bytes;
   MemoryRef memory;
-  if (kernelDevice->isHost()) { // members of a package are aligned
+  if (kernelDevice->isHost()) { // they are aligned
     memory = std::make_shared<BorrowedMemory>(reinterpret_cast<char *>(const_cast<uint8_t *>(bytes.data())),
-                                              bytes.size(), std::make_shared<Package>(loaded));
+                                              bytes.size(), std::move(content.owner));
   } else {
     memory = kernelDevice->allocate(bytes.size(), fmt::format("'{}'", buffer.name));
     queue->upload(memory->data(), bytes);

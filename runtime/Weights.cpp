@@ -64,7 +64,7 @@ std::vector<std::string> WeightStore::useFiles(const std::vector<std::string> &p
 
 //===-- from the package ------------------------------------------------------------------------------===//
 
-WeightStore::HostBytes WeightStore::fileBytes(const std::string &name, const ManifestWeight &weight) {
+HostBytes WeightStore::fileBytes(const std::string &name, const ManifestWeight &weight) {
   std::string path = (std::filesystem::path(package.path()).parent_path() / weight.file).string();
   std::shared_ptr<const MappedFile> &file = files[path];
   try {
@@ -92,7 +92,7 @@ WeightStore::HostBytes WeightStore::fileBytes(const std::string &name, const Man
   return {*dense, dense};
 }
 
-WeightStore::HostBytes WeightStore::packageBytes(const std::string &name) {
+HostBytes WeightStore::packageBytes(const std::string &name) {
   const ManifestWeight &weight = package.manifest().weights.at(name);
   if (!weight.file.empty())
     return fileBytes(name, weight);
@@ -159,7 +159,7 @@ void WeightStore::set(std::span<const TensorRef> tensors, Ownership ownership) {
 
 //===-- update and revert -----------------------------------------------------------------------------===//
 
-WeightStore::HostBytes WeightStore::saveBytes(const Slot &slot) {
+HostBytes WeightStore::saveBytes(const Slot &slot) {
   auto copy = std::make_shared<std::vector<uint8_t>>(slot.memory->bytes());
   queue.download(*copy, slot.memory->data());
   queue.wait();

@@ -56,10 +56,6 @@ public:
   uint64_t heldBytes() const;
 
 private:
-  struct HostBytes {
-    std::span<const uint8_t> bytes;
-    std::shared_ptr<const void> owner;
-  };
   struct Slot {
     MemoryRef memory;               ///< where kernels read it; null: not loaded
     std::optional<HostBytes> given; ///< dense bytes in place of the package's

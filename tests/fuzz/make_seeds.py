@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes the seed corpus of the fuzz targets from a folder of .pt2 files: small archives with their checksums
-zeroed, their programs without metadata, their pickles, and a few safetensors files."""
+zeroed, their programs without metadata, their pickles, a few safetensors files, and a few compressed constants."""
 import io
 import json
 import pathlib
+import shutil
 import struct
+import subprocess
 import sys
 import zipfile
 
@@ -47,6 +49,26 @@ def safetensors():
         yield struct.pack("<Q", len(text)) + text + bytes(size)
 
 
+def frame(size, *blocks):
+    """A frame of zstd by hand: (kind, size, bytes) of each block; 0 is raw, 1 one byte repeated."""
+    header = struct.pack("<IBI", 0xFD2FB528, 0xA0, size)
+    for number, (kind, length, content) in enumerate(blocks):
+        last = number + 1 == len(blocks)
+        header += struct.pack("<I", last | kind << 1 | length << 3)[:3] + content
+    return header
+
+
+def constants():
+    """The size that a manifest states, and a frame."""
+    frames = [(8, frame(8, (0, 8, b"abcdefgh"))), (1 << 17, frame(1 << 17, (1, 1 << 17, b"x"))),
+              (9, frame(9, (0, 4, b"abcd"), (1, 5, b"y")))]
+    if shutil.which("zstd"):  # of tables, with everything that a compressor uses
+        for content in (struct.pack("<600f", *(i % 40 / 7 for i in range(600))), json.dumps(list(range(500))).encode()):
+            frames.append((len(content), subprocess.run(["zstd", "-qc", "--content-size", f"--stream-size={len(content)}"],
+                                                        input=content, capture_output=True, check=True).stdout))
+    return [struct.pack("<Q", size) + content for size, content in frames]
+
+
 def dictionary(programs):
     """Keys and variant names: what a fuzzer would hardly guess."""
     words = set()
@@ -63,7 +85,7 @@ def dictionary(programs):
 
 
 def main(source, target):
-    seeds = {"archive": [], "program": [], "pickle": [], "safetensors": list(safetensors())}
+    seeds = {"archive": [], "program": [], "pickle": [], "safetensors": list(safetensors()), "constant": constants()}
     for path in sorted(pathlib.Path(source).rglob("*.pt2")):
         data = path.read_bytes()
         if len(data) <= MAX_ARCHIVE:

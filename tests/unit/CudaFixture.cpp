@@ -64,9 +64,9 @@ void writeCudaPackage(const std::string &path, const CudaPackageChange &change) 
   manifest.weights["w"] = w;
   manifest.weights["b"] = {DType::f32, {kOut}, "weights/b", "", 0, 0, {}, ""};
   writer.add("weights/b", bytesOf(weightB()));
-  std::string tableMember = writer.addConstant(bytesOf(table()));
+  std::string tableMember = writer.addConstant(bytesOf(change.table));
   for (auto [name, rows] : {std::pair("two", 2), std::pair("four", 4)}) {
-    Plan plan = testPlan(rows, tableMember);
+    Plan plan = testPlan(rows, tableMember, change.table.size() * sizeof(float));
     change.plan(plan);
     manifest.buckets.push_back({name, {{"rows", rows}}, {{change.arch, writer.addPlan(name, change.arch, plan)}}});
   }

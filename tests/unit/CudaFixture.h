@@ -18,6 +18,7 @@ struct CudaPackageChange {
   std::string arch = "sm_80";
   std::function<void(Plan &)> plan = [](Plan &) {};
   std::function<void(cuda::KernelFile &)> kernels = [](cuda::KernelFile &) {};
+  std::vector<float> table = test::table();
 };
 
 /// The package with the target `arch`; its kernels are compiled by (fake) NVRTC.

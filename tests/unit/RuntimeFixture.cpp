@@ -55,6 +55,11 @@ static std::vector<float> ramp(int64_t count, float start, float step) {
 std::vector<float> weightW() { return ramp(kOut * kIn, -1.0f, 0.25f); }
 std::vector<float> weightB() { return ramp(kOut, 0.5f, -0.5f); }
 std::vector<float> table() { return ramp(kOut, 10, 1); }
+std::vector<float> largeTable() {
+  std::vector<float> values = table();
+  values.resize(100'000);
+  return values;
+}
 std::vector<float> inputX(int64_t rows) { return ramp(rows * kIn, -2, 0.5f); }
 
 std::vector<float> expectedY(const std::vector<float> &x, const std::vector<float> &w) {
@@ -69,7 +74,7 @@ std::vector<float> expectedY(const std::vector<float> &x, const std::vector<floa
   return y;
 }
 
-Plan testPlan(int64_t rows, const std::string &tableMember) {
+Plan testPlan(int64_t rows, const std::string &tableMember, uint64_t tableBytes) {
   Plan plan;
   plan.arenaBytes = 64 + static_cast<uint64_t>(rows * kOut) * 4;
   plan.preparedBytes = kIn * kOut * 4;
@@ -79,7 +84,7 @@ Plan testPlan(int64_t rows, const std::string &tableMember) {
                   {Space::Output, 0, "", 0, 0},
                   {Space::Weight, 0, "w", 0, kOut * kIn * 4},
                   {Space::Weight, 0, "b", 0, kOut * 4},
-                  {Space::Constant, 0, tableMember, 0, kOut * 4},
+                  {Space::Constant, 0, tableMember, 0, tableBytes},
                   {Space::Prepared, 0, "", 0, kIn * kOut * 4},
                   {Space::Arena, 0, "", 64, static_cast<uint64_t>(rows * kOut) * 4}};
   plan.kernels = {"transpose", rows == 2 ? "bias_relu_2" : "bias_relu_4"};
@@ -134,9 +139,9 @@ void writeTestPackage(const std::string &path, const PackageChange &change) {
   manifest.constantInputs = {{"return_dict", false}};
   writer.add("host/kernels.so", readText(DITC_TEST_KERNELS));
   addWeights(writer, manifest, path, change.weights);
-  std::string tableMember = writer.addConstant(bytesOf(table()));
+  std::string tableMember = writer.addConstant(bytesOf(change.table));
   for (auto [name, rows] : {std::pair("two", 2), std::pair("four", 4)}) {
-    Plan plan = testPlan(rows, tableMember);
+    Plan plan = testPlan(rows, tableMember, change.table.size() * sizeof(float));
     change.plan(plan);
     manifest.buckets.push_back({name, {{"rows", rows}}, {{"host", writer.addPlan(name, "host", plan)}}});
   }

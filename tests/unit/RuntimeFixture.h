@@ -34,6 +34,8 @@ inline constexpr int64_t kIn = 3, kOut = 4;
 std::vector<float> weightW();
 std::vector<float> weightB();
 std::vector<float> table();
+/// The table with zeros behind it, which no kernel reads: compressed in a package.
+std::vector<float> largeTable();
 /// Input rows, and what the model makes of them.
 std::vector<float> inputX(int64_t rows);
 std::vector<float> expectedY(const std::vector<float> &x, const std::vector<float> &w = weightW());
@@ -44,10 +46,11 @@ struct PackageChange {
   WeightPlace weights = WeightPlace::Entry;
   std::function<void(Manifest &)> manifest = [](Manifest &) {};
   std::function<void(Plan &)> plan = [](Plan &) {}; ///< of each bucket
+  std::vector<float> table = test::table();
 };
 
 /// The bucket's plan: x, y, w, b, table, prepared, arena are buffers 0 to 6.
-Plan testPlan(int64_t rows, const std::string &tableMember);
+Plan testPlan(int64_t rows, const std::string &tableMember, uint64_t tableBytes = kOut * 4);
 /// Writes the package with the buckets "two" and "four".
 void writeTestPackage(const std::string &path, const PackageChange &change = {});
 

@@ -220,4 +220,8 @@ TEST_F(CudaSession, MemoryBudget) {
                "the memory budget is 1.0 MiB", "raise the budget");
   options.memoryBudget = 128 << 20;
   EXPECT_EQ(run(open({.plan = large}, options)), expectedY(inputX(2)));
+  options.memoryBudget = 1 << 20; // a table counts as what it takes on the GPU, not as what it takes in the package
+  std::vector<float> table = test::table();
+  table.resize(1 << 20);
+  EXPECT_ERROR(run(open({.table = table}, options)), "GPU 0 has not enough memory", "weights 4.0 MiB");
 }

@@ -42,6 +42,15 @@ TEST_F(CudaWeights, OnceForAllBuckets) {
   EXPECT_EQ(session->memory().context, testPlan(4, "").arenaBytes) << "the library wants no scratch for so small products";
 }
 
+TEST_F(CudaWeights, CompressedTablesAreUploadedOnceForAllBuckets) {
+  std::shared_ptr<Session> session = open({.table = largeTable()});
+  uint64_t bytes = largeTable().size() * sizeof(float);
+  for (int64_t rows : {2, 4}) {
+    EXPECT_EQ(run(session, rows), expectedY(inputX(rows)));
+    EXPECT_EQ(session->memory().weights, 16 + bytes) << "b and the table as kernels read it";
+  }
+}
+
 TEST_F(CudaWeights, BucketsThatPrepareDifferentlyShareNothing) {
   std::shared_ptr<Session> session = open({.plan = [](Plan &plan) {
     if (plan.inputs[0].shape[0] == 2)

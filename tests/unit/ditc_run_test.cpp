@@ -176,6 +176,9 @@ TEST_F(DitcRunTest, Info) {
   Json json = Json::parse(ditcRun("info " + package + " --json", false).text);
   EXPECT_EQ(json["buckets"][1]["inputs"][0]["shape"], Json({4, 3}));
   EXPECT_EQ(json["weights"]["in_package"], 2);
+  EXPECT_EQ(json["tables"], Json({{"count", 1}, {"bytes", 16}, {"stored_bytes", 16}}));
+  writeTestPackage(folder / "large.dita", {.table = largeTable()});
+  expect(ditcRun("info --verify " + (folder / "large.dita")), 0, {"tables    1 (390.62 KiB): ", " B in the package", "verified  all 6 members"});
   forgePackage(package, folder / "bad.dita", [](Json &) {}, [](const std::string &name, std::vector<uint8_t> &bytes) {
     if (name == "weights/b")
       bytes[0] ^= 1;

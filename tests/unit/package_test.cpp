@@ -128,8 +128,8 @@ TEST_F(PackageTest, WriterRefusesWhatDoesNotFit) {
 TEST_F(PackageTest, RefusedManifests) {
   const Case cases[] = {
       {[](Json &j) { j["format"] = "zip"; }, "has format 'zip', expected 'dita'; it is not a ditc package"},
-      {[](Json &j) { j["version"] = 3; }, "has package version 3, this runtime reads version 2; update the runtime"},
-      {[](Json &j) { j["version"] = 0; }, "compile again with this version of ditc"},
+      {[](Json &j) { j["version"] = 4; }, "has package version 4, this runtime reads versions 2 to 3; update the runtime"},
+      {[](Json &j) { j["version"] = 1; }, "compile again with this version of ditc"},
       {[](Json &j) { j.erase("buckets"); }, "field 'buckets' is missing"},
       {[](Json &j) { j["buckets"].clear(); }, "has no buckets"},
       {[](Json &j) { j["buckets"][1]["name"] = "two"; }, "the bucket name 'two' is empty or not unique"},

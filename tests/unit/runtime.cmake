@@ -2,7 +2,7 @@
 add_library(ditc_test_kernels MODULE unit/runtime_kernels.c)
 
 add_executable(ditc_runtime_test
-  unit/RuntimeFixture.cpp unit/cache_test.cpp unit/compare_test.cpp unit/cuda_blas_types_test.cpp
+  unit/RuntimeFixture.cpp unit/cache_test.cpp unit/compare_test.cpp unit/compressed_package_test.cpp unit/compression_test.cpp unit/cuda_blas_types_test.cpp
   unit/cuda_launch_test.cpp unit/ditc_run_test.cpp
   unit/host_device_test.cpp unit/kernel_file_test.cpp unit/package_test.cpp
   unit/padding_test.cpp unit/plan_test.cpp unit/request_test.cpp unit/session_test.cpp unit/tuning_test.cpp)
@@ -39,7 +39,7 @@ gtest_discover_tests(ditc_cuda_device_test TEST_PREFIX cuda-device. DISCOVERY_TI
 foreach(deployed ditc-run ditrt)
   add_test(NAME links-${deployed} COMMAND ldd $<TARGET_FILE:${deployed}>)
   set_tests_properties(links-${deployed} PROPERTIES FAIL_REGULAR_EXPRESSION
-    "MLIR;LLVM;libcu;libnv;blas;mkl;torch;python;libfmt;not found")
+    "MLIR;LLVM;libcu;libnv;blas;mkl;torch;python;libfmt;libzstd;not found")
 endforeach()
 add_test(NAME exports-ditrt COMMAND sh -c "! nm -D --defined-only $<TARGET_FILE:ditrt> | grep -v ' ditc_'")
 

@@ -24,6 +24,24 @@ uint64_t bytesOf(const std::string &name, const ManifestWeight &weight) {
   return PortDesc{name, weight.dtype, weight.shape}.bytes();
 }
 
+/// What was folded from constants and is stored with the package, compressed or not.
+struct TableSum {
+  size_t count = 0;
+  uint64_t bytes = 0, stored = 0;
+};
+
+TableSum tablesOf(const Package &package) {
+  TableSum sum;
+  for (const std::string &member : package.members()) {
+    if (!member.starts_with(kConstantPrefix))
+      continue;
+    ++sum.count;
+    sum.bytes += package.unpackedBytes(member);
+    sum.stored += package.memberBytes(member);
+  }
+  return sum;
+}
+
 const char *placeOf(const ManifestWeight &weight) {
   return !weight.entry.empty() ? "package" : !weight.file.empty() ? weight.file.c_str() : "not here";
 }
@@ -80,6 +98,8 @@ void printText(const Package &package, const InfoArgs &args) {
     fmt::print("target    {} {} {}\n", target.name, target.triple, target.cpu);
   fmt::print("weights   {} ({}): {} in the package, {} in other files, {} to be handed over\n", manifest.weights.size(),
              formatBytes(sum.bytes), sum.inPackage, sum.inFiles, sum.absent);
+  if (TableSum tables = tablesOf(package); tables.count > 0)
+    fmt::print("tables    {} ({}): {} in the package\n", tables.count, formatBytes(tables.bytes), formatBytes(tables.stored));
   for (const auto &[name, value] : manifest.constantInputs)
     fmt::print("constant  {} = {}\n", name, describe(value));
   for (const std::string &name : manifest.pinned)
@@ -108,6 +128,8 @@ void printJson(const Package &package, const InfoArgs &args) {
   WeightSum sum = sumOf(package.manifest());
   out["weights"] = {
       {"bytes", sum.bytes}, {"in_package", sum.inPackage}, {"in_files", sum.inFiles}, {"absent", sum.absent}};
+  TableSum tables = tablesOf(package);
+  out["tables"] = {{"count", tables.count}, {"bytes", tables.bytes}, {"stored_bytes", tables.stored}};
   out["verified"] = args.verify;
   out["buckets"] = Json::array();
   for (const ManifestBucket &bucket : package.manifest().buckets) {
@@ -132,7 +154,7 @@ int infoCommand(const InfoArgs &args) {
   Package package = Package::open(args.package);
   for (const std::string &member : package.members())
     if (args.verify)
-      package.bytes(member);
+      package.verify(member);
   if (args.json)
     printJson(package, args);
   else
