@@ -61,9 +61,12 @@ Value Placement::allocate(Location loc, Value tensor, bool prepared) {
     return program.createResult(loc, tensorType(tensor), prepared);
   if (Value destination = destinations.lookup(tensor))
     return destination;
-  if (device)
+  if (device) {
     if (Value destination = placeForReader(loc, tensor))
       return destination;
+    if (Value destination = placeLikeInput(tensor))
+      return destination;
+  }
   return program.createBuffer(loc, tensorType(tensor), plan::Space::Arena);
 }
 
@@ -90,6 +93,23 @@ Value Placement::placeForReader(Location loc, Value tensor) {
     place = program.createBuffer(loc, tensorType(result), plan::Space::Arena);
   std::optional<plan::Layout> layout = layoutBefore(view, plan::layoutOf(memoryType(place)));
   return layout ? program.createView(loc, place, tensorType(tensor).getShape(), *layout) : Value();
+}
+
+/// A depthwise convolution of an image that has its channels last gives such an image: a kernel that turned it would wait for
+/// its stores, and what follows goes element by element. Null for everything else.
+Value Placement::placeLikeInput(Value tensor) {
+  auto conv = tensor.getDefiningOp<dit::ConvOp>();
+  SmallVector<int64_t> own(tensorType(tensor).getShape());
+  if (!conv || conv.getGroups() != tensorType(conv.getInput()).getDimSize(1) || conv.getGroups() != own[1])
+    return {};
+  if (plan::layoutOf(memoryType(program.memoryOf(conv.getInput()))).strides[1] != 1)
+    return {};
+  SmallVector<int64_t> shape(own), strides;
+  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  Value image = program.createBuffer(tensor.getLoc(), tensorType(tensor).clone(shape), plan::Space::Arena);
+  strides = plan::layoutOf(memoryType(image)).strides;
+  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return program.createView(tensor.getLoc(), image, own, {strides, 0});
 }
 
 /// The slice of the concat's memory that operand `index` takes; null when the concat has the part twice.

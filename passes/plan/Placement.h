@@ -26,6 +26,7 @@ private:
   mlir::Value computedValue(mlir::Value value) const;
   mlir::Value denseView(mlir::Location loc, mlir::Value buffer, mlir::Value tensor);
   mlir::Value placeForReader(mlir::Location loc, mlir::Value tensor);
+  mlir::Value placeLikeInput(mlir::Value tensor);
   mlir::Value placeInConcat(dit::ConcatOp concat, unsigned index);
   mlir::Value memoryForConcat(dit::ConcatOp concat);
   mlir::Value createConcatBuffer(dit::ConcatOp concat);

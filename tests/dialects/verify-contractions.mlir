@@ -85,3 +85,43 @@ func.func @types(%a: tensor<4x8xf32>, %b: tensor<8x3xf32>) -> tensor<4x3xi64> {
   %y = dit.matmul %a, %b : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xi64>
   return %y : tensor<4x3xi64>
 }
+
+// -----
+
+func.func @linear_parts(%k: tensor<1x2x10x4xbf16>) -> tensor<3x1x2x4x4xf32> {
+  // expected-error@+1 {{cannot cut 10 tokens into 3 equal parts}}
+  %s = dit.linear_state %k, %k : (tensor<1x2x10x4xbf16>, tensor<1x2x10x4xbf16>) -> tensor<3x1x2x4x4xf32>
+  return %s : tensor<3x1x2x4x4xf32>
+}
+
+// -----
+
+func.func @linear_tokens(%k: tensor<1x2x10x4xbf16>, %v: tensor<1x2x12x4xbf16>) -> tensor<1x1x2x4x4xf32> {
+  // expected-error@+1 {{shapes do not fit: key [1, 2, 10, 4], value [1, 2, 12, 4]}}
+  %s = dit.linear_state %k, %v : (tensor<1x2x10x4xbf16>, tensor<1x2x12x4xbf16>) -> tensor<1x1x2x4x4xf32>
+  return %s : tensor<1x1x2x4x4xf32>
+}
+
+// -----
+
+func.func @linear_normaliser(%k: tensor<1x2x10x4xbf16>) -> tensor<1x1x2x4x4xf32> {
+  // expected-error@+1 {{shape}}
+  %s = dit.linear_state %k, %k normaliser : (tensor<1x2x10x4xbf16>, tensor<1x2x10x4xbf16>) -> tensor<1x1x2x4x4xf32>
+  return %s : tensor<1x1x2x4x4xf32>
+}
+
+// -----
+
+func.func @linear_heads(%q: tensor<1x3x10x4xbf16>, %s: tensor<1x1x2x5x4xf32>) -> tensor<1x3x10x4xbf16> {
+  // expected-error@+1 {{shapes do not fit: query [1, 3, 10, 4], state [1, 1, 2, 5, 4]}}
+  %y = dit.linear_apply %q, %s normaliser epsilon 0.0 : (tensor<1x3x10x4xbf16>, tensor<1x1x2x5x4xf32>) -> tensor<1x3x10x4xbf16>
+  return %y : tensor<1x3x10x4xbf16>
+}
+
+// -----
+
+func.func @linear_wide(%q: tensor<1x2x10x4xf64>, %s: tensor<1x1x2x4x4xf32>) -> tensor<1x2x10x4xf32> {
+  // expected-error@+1 {{computes in f32, its query is f64}}
+  %y = dit.linear_apply %q, %s epsilon 0.0 : (tensor<1x2x10x4xf64>, tensor<1x1x2x4x4xf32>) -> tensor<1x2x10x4xf32>
+  return %y : tensor<1x2x10x4xf32>
+}

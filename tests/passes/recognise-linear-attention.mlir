@@ -3,7 +3,7 @@
 // Sana's: (V with ones, Kᵀ), Q, divided; 16-bit operands that were cut at 0 and widened, a result that is narrowed.
 // CHECK-LABEL: func.func @sana
 // CHECK-NOT: dit.matmul
-// CHECK: %[[S:.*]] = dit.linear_state %{{.*}}, %{{.*}} relu normaliser : (tensor<1x2x512x8xbf16>, tensor<1x2x512x8xbf16>) -> tensor<2x1x2x9x8xf32>
+// CHECK: %[[S:.*]] = dit.linear_state %{{.*}}, %{{.*}} relu normaliser : (tensor<1x2x512x8xbf16>, tensor<1x2x512x8xbf16>) -> tensor<4x1x2x9x8xf32>
 // CHECK: dit.linear_apply %{{.*}}, %[[S]] relu normaliser epsilon 1.000{{[0-9]*}}E-15 : {{.*}} -> tensor<1x2x512x8xbf16>
 // CHECK-NOT: dit.map
 // CHECK: return
