@@ -106,6 +106,20 @@ TEST(GemmTiles, HeadsOfEverySize) {
   }
 }
 
+TEST(GemmTiles, WeightsThatWideTilesDoNotDivide) {
+  GemmNeeds needs;
+  needs.weightColumns = {2240, 2240, 2240}; // Sana's: 35 of 64, 14 of 160, 10 of 224
+  for (int64_t head : {0, 32}) {
+    needs.head = head;
+    std::vector<GemmTiles> candidates = gemmCandidates({GemmSize{2, 1024, 6720, 2240}}, needs);
+    EXPECT_TRUE(llvm::any_of(candidates, [](const GemmTiles &tiles) { return tiles.n == 160; }));
+    EXPECT_TRUE(llvm::any_of(candidates, [](const GemmTiles &tiles) { return tiles.n == 224 && !tiles.pingpong; }));
+    EXPECT_TRUE(llvm::all_of(candidates, [](const GemmTiles &tiles) { return 2240 % tiles.n == 0 && (tiles.n <= 192 || !tiles.pingpong); }));
+  }
+  needs.weightColumns = {3072, 3072, 3072}, needs.head = 128; // those of others stay what they were
+  EXPECT_TRUE(llvm::all_of(gemmCandidates({GemmSize{1, 4096, 9216, 3072}}, needs), [](const GemmTiles &tiles) { return tiles.n == 128 || tiles.n == 256; }));
+}
+
 TEST(GemmTiles, MoreBlocksThanHeadsShareATile) {
   GemmNeeds needs;
   needs.head = 40;
