@@ -3,7 +3,8 @@
 // RecogniseLinearAttention: two f32 products of which the first sums over the tokens, (V Kᵀ) Q or Q (Kᵀ V), become
 // dit.linear_state and dit.linear_apply. Keys and queries may be cut at 0, which the operations take over; a row of ones
 // below V, whose sums divide the result, becomes their normaliser. Operands that were only widened are read as they were,
-// and a result that is only narrowed is written so.
+// and a result that is only narrowed is written so. Left alone are products of other types, more than 128 channels, fewer
+// tokens than channels, and what is read elsewhere as well.
 //
 // The tokens are cut into parts, so that few heads still make work for a whole GPU.
 //
@@ -37,6 +38,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
+
+#include <cmath>
 
 using namespace mlir;
 
@@ -77,12 +80,14 @@ bool isRelu(dit::MapOp map) {
   return max && map.getInputs().size() == 1 && isa<BlockArgument>(max.getLhs()) && numberIn(max.getRhs()) == 0.0;
 }
 
-/// x + c, with c in `epsilon`.
+/// x + c, with c, a number of fp32, in `epsilon`.
 bool addsNumber(dit::MapOp map, double &epsilon) {
   auto sum = onlyOperation<arith::AddFOp>(map);
   std::optional<double> number = sum && map.getInputs().size() == 1 && isa<BlockArgument>(sum.getLhs()) ? numberIn(sum.getRhs()) : std::nullopt;
-  epsilon = number.value_or(0);
-  return number.has_value();
+  if (!number || !std::isfinite(static_cast<float>(*number)))
+    return false;
+  epsilon = *number;
+  return true;
 }
 
 /// The tensor of a row of ones below `value`, along `axis`; null where it is something else.
@@ -103,8 +108,9 @@ public:
   Rewrite(dit::MatmulOp last, dit::MatmulOp state, bool isTurned) : last(last), state(state), isTurned(isTurned), b(last) {}
 
   bool run() {
-    if (!areBatchedProducts() || !chooseOperands())
+    if (!areBatchedProducts())
       return false;
+    chooseOperands();
     int64_t d = shapeOf(key).back(), e = shapeOf(value).back(), tokens = shapeOf(key)[2];
     if (std::max(d, e) > kMaxChannels || tokens < std::max(d, e))
       return false;
@@ -126,7 +132,7 @@ private:
   }
 
   /// The sides of the products as [B, H, tokens, channels], without what the operations do themselves.
-  bool chooseOperands() {
+  void chooseOperands() {
     bool valueByKey = isTurned || last.getTransposeRhs(); // the state is [E, D], else [D, E]
     Value left = state.getLhs(), right = state.getRhs();  // [·, tokens]; [tokens, ·], or turned
     int64_t rank = last.getType().getRank(), rightAxis = state.getTransposeRhs() ? rank - 2 : rank - 1;
@@ -140,7 +146,6 @@ private:
     Value asks = isTurned ? tokensFirst(last.getRhs(), !last.getTransposeRhs()) : tokensFirst(last.getLhs(), false);
     query = narrowest(asks, &reluOfQuery);
     stateRelu = reluOfKey, applyRelu = reluOfQuery;
-    return true;
   }
 
   Value tokensFirst(Value operand, bool turn) {
@@ -164,37 +169,46 @@ private:
       return inner == permute.getInput() ? operand : permuted(b, last.getLoc(), inner, permute.getPermutation());
     }
     auto map = operand.getDefiningOp<dit::MapOp>();
-    if (!relu || !map || !isRelu(map) || elementOf(operand) != elementOf(map.getInputs()[0]))
+    if (!relu || !map || !isRelu(map) || tensorType(operand) != tensorType(map.getInputs()[0]))
       return operand;
     *relu = true;
     return narrowest(map.getInputs()[0], relu);
   }
 
-  /// All rows but the last, divided by the last, to which a number may be added.
+  /// All rows but the last, divided by the last, to which a number may be added. Of all tokens, heads and batches: a slice may
+  /// leave some out, and a map repeats what it divides by.
   bool findDivision() {
     if (!last.getResult().hasNUses(2))
       return false;
-    size_t axis = last.getType().getRank() - (isTurned ? 2 : 1);
-    int64_t rows = last.getType().getDimSize(axis);
-    dit::SliceOp above, below;
+    int64_t rows = shapeOf(replaced)[rowAxis()];
+    Value above, below;
     for (Operation *user : last->getUsers())
-      if (auto slice = dyn_cast<dit::SliceOp>(user))
-        (slice.getOffsets()[axis] == 0 ? above : below) = slice;
-    if (!above || !below || below.getOffsets()[axis] != rows - 1 || shapeOf(above.getResult())[axis] != rows - 1)
+      if (auto slice = dyn_cast<dit::SliceOp>(user); slice && slice->hasOneUse()) {
+        above = isRows(slice, 0, rows - 1) ? slice.getResult() : above;
+        below = isRows(slice, rows - 1, 1) ? slice.getResult() : below;
+      }
+    if (!above || !below)
       return false;
-    Value divisor = below.getResult();
-    if (!above->hasOneUse() || !below->hasOneUse())
-      return false;
-    if (auto sum = dyn_cast<dit::MapOp>(*divisor.user_begin()); sum && addsNumber(sum, epsilon))
+    Value divisor = below;
+    if (auto sum = dyn_cast<dit::MapOp>(*below.user_begin()); sum && sum.getType() == below.getType() && addsNumber(sum, epsilon))
       divisor = sum.getResult();
     auto quotient = divisor.hasOneUse() ? dyn_cast<dit::MapOp>(*divisor.user_begin()) : dit::MapOp();
-    if (!quotient || quotient.getInputs().size() != 2 || quotient.getInputs()[0] != above.getResult() || quotient.getInputs()[1] != divisor)
+    if (!quotient || quotient.getInputs().size() != 2 || quotient.getInputs()[0] != above || quotient.getInputs()[1] != divisor || quotient.getType() != above.getType())
       return false;
     auto division = onlyOperation<arith::DivFOp>(quotient);
-    if (!division || division.getLhs() != quotient.getBody().getArgument(0) || division.getRhs() != quotient.getBody().getArgument(1) || !elementOf(quotient.getResult()).isF32())
+    if (!division || division.getLhs() != quotient.getBody().getArgument(0) || division.getRhs() != quotient.getBody().getArgument(1))
       return false;
     replaced = quotient.getResult();
     return true;
+  }
+
+  /// The dimension of the last product's result that has channels and the row of ones.
+  size_t rowAxis() { return last.getType().getRank() - (isTurned ? 2 : 1); }
+
+  bool isRows(dit::SliceOp slice, int64_t first, int64_t count) {
+    SmallVector<int64_t> shape(last.getType().getShape()), offsets(shape.size(), 0);
+    shape[rowAxis()] = count, offsets[rowAxis()] = first;
+    return shapeOf(slice.getResult()) == ArrayRef(shape) && slice.getOffsets() == ArrayRef(offsets);
   }
 
   void build(int64_t d, int64_t e, int64_t tokens) {
@@ -225,7 +239,7 @@ private:
     for (Value result = replaced; result.hasOneUse(); result = views.back()->getResult(0)) {
       Operation *user = *result.user_begin();
       auto cast = dyn_cast<dit::MapOp>(user);
-      if (cast && cast.getInputs().size() == 1 && cast.getBody().front().without_terminator().empty() && is16BitFloat(elementOf(cast.getResult()))) {
+      if (cast && cast.getInputs().size() == 1 && shapeOf(cast.getResult()) == shapeOf(result) && cast.getBody().front().without_terminator().empty() && is16BitFloat(elementOf(cast.getResult()))) {
         replaced = cast.getResult();
         return views;
       }

@@ -28,7 +28,8 @@ std::optional<Chain> chainOf(dit::FusionOp fusion) {
     if ((chain.product = dyn_cast<dit::MatmulOp>(op)))
       break;
     auto map = dyn_cast<dit::MapOp>(op);
-    if (!value.hasOneUse() || (map && map.getInputs().size() != 1) || !isa<dit::MapOp, dit::ViewOp, dit::PermuteOp>(op))
+    bool isUnary = map && map.getInputs().size() == 1 && shapeOf(map.getInputs()[0]) == shapeOf(value); // repeats nothing
+    if (!value.hasOneUse() || (map && !isUnary) || !isa<dit::MapOp, dit::ViewOp, dit::PermuteOp>(op))
       return std::nullopt;
     if (map)
       chain.maps.insert(chain.maps.begin(), map);

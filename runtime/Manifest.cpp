@@ -221,10 +221,13 @@ ConstantValue readConstant(const JsonField &field) {
   return field.text();
 }
 
-MemberRecord readRecord(const JsonField &field, int version) {
+/// Tables may be compressed, nothing else: whoever reads another member takes its bytes as they are.
+MemberRecord readRecord(std::string_view member, const JsonField &field, int version) {
   MemberRecord out{field.at("bytes").count(), field.at("xxh128").text()};
   if (!field.has("compression"))
     return out;
+  if (!member.starts_with("constants/"))
+    fail("{}: the member '{}' is compressed and is no constant; the file is damaged, compile again", field.where, member);
   if (version < kPackageVersion)
     fail("{}: compression in a package of version {}, which has none; the file is damaged, compile again", field.where, version);
   if (field.at("compression").text() != kCompression)
@@ -355,7 +358,7 @@ std::pair<Manifest, std::map<std::string, MemberRecord>> parseManifest(std::stri
   checkPadding(manifest, source);
   std::map<std::string, MemberRecord> members;
   root.at("entries").members([&](const std::string &name, const JsonField &field) {
-    members[name] = readRecord(field, manifest.version);
+    members[name] = readRecord(name, field, manifest.version);
   });
   return {std::move(manifest), std::move(members)};
 }

@@ -119,3 +119,60 @@ func.func @weight(%q: tensor<6x100x8xf32>, %k: tensor<6x8x100xf32>, %v: tensor<1
   %y = dit.matmul %q, %s : (tensor<6x100x8xf32>, tensor<6x8x12xf32>) -> tensor<6x100x12xf32>
   return %y : tensor<6x100x12xf32>
 }
+
+// The divisor of one token, head or batch for all is none of a normaliser's.
+// CHECK-LABEL: func.func @one_divisor
+// CHECK-NOT: dit.linear
+func.func @one_divisor(%q: tensor<1x2x8x64xf32>, %k: tensor<1x2x64x8xf32>, %v: tensor<1x2x8x64xf32>) -> tensor<1x2x8x64xf32> {
+  %p = dit.pad %v low [0, 0, 0, 0] high [0, 0, 1, 0] value 1.0 : f32 : tensor<1x2x8x64xf32> -> tensor<1x2x9x64xf32>
+  %s = dit.matmul %p, %k : (tensor<1x2x9x64xf32>, tensor<1x2x64x8xf32>) -> tensor<1x2x9x8xf32>
+  %y = dit.matmul %s, %q : (tensor<1x2x9x8xf32>, tensor<1x2x8x64xf32>) -> tensor<1x2x9x64xf32>
+  %n = dit.slice %y offsets [0, 0, 0, 0] steps [1, 1, 1, 1] : tensor<1x2x9x64xf32> -> tensor<1x2x8x64xf32>
+  %d = dit.slice %y offsets [0, 0, 8, 0] steps [1, 1, 1, 1] : tensor<1x2x9x64xf32> -> tensor<1x2x1x1xf32>
+  %r = dit.map(%n, %d) : (tensor<1x2x8x64xf32>, tensor<1x2x1x1xf32>) -> tensor<1x2x8x64xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.divf %a, %b : f32
+    dit.yield %m : f32
+  }
+  return %r : tensor<1x2x8x64xf32>
+}
+
+// Some of the tokens are divided.
+// CHECK-LABEL: func.func @some_tokens
+// CHECK-NOT: dit.linear
+func.func @some_tokens(%q: tensor<1x2x8x64xf32>, %k: tensor<1x2x64x8xf32>, %v: tensor<1x2x8x64xf32>) -> tensor<1x2x8x10xf32> {
+  %p = dit.pad %v low [0, 0, 0, 0] high [0, 0, 1, 0] value 1.0 : f32 : tensor<1x2x8x64xf32> -> tensor<1x2x9x64xf32>
+  %s = dit.matmul %p, %k : (tensor<1x2x9x64xf32>, tensor<1x2x64x8xf32>) -> tensor<1x2x9x8xf32>
+  %y = dit.matmul %s, %q : (tensor<1x2x9x8xf32>, tensor<1x2x8x64xf32>) -> tensor<1x2x9x64xf32>
+  %n = dit.slice %y offsets [0, 0, 0, 3] steps [1, 1, 1, 1] : tensor<1x2x9x64xf32> -> tensor<1x2x8x10xf32>
+  %d = dit.slice %y offsets [0, 0, 8, 3] steps [1, 1, 1, 1] : tensor<1x2x9x64xf32> -> tensor<1x2x1x10xf32>
+  %r = dit.map(%n, %d) : (tensor<1x2x8x10xf32>, tensor<1x2x1x10xf32>) -> tensor<1x2x8x10xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.divf %a, %b : f32
+    dit.yield %m : f32
+  }
+  return %r : tensor<1x2x8x10xf32>
+}
+
+// A cut at 0 that also repeats heads stays a map; so does a cast of the result that repeats it.
+// CHECK-LABEL: func.func @repeats
+// CHECK: %[[K:.*]] = dit.map(%arg1) : (tensor<1x1x64x8xf32>) -> tensor<1x2x64x8xf32>
+// CHECK: dit.linear_state %[[K]], %{{.*}} : {{.*}} -> tensor<1x1x2x8x8xf32>
+// CHECK: %[[Y:.*]] = dit.linear_apply {{.*}} -> tensor<1x2x64x8xf32>
+// CHECK: dit.map(%[[Y]]) : (tensor<1x2x64x8xf32>) -> tensor<3x2x64x8xbf16>
+func.func @repeats(%q: tensor<1x2x64x8xf32>, %k: tensor<1x1x64x8xf32>, %v: tensor<1x2x64x8xf32>) -> tensor<3x2x64x8xbf16> {
+  %r = dit.map(%k) : (tensor<1x1x64x8xf32>) -> tensor<1x2x64x8xf32> {
+  ^bb0(%a: f32):
+    %z = arith.constant 0.0 : f32
+    %m = arith.maximumf %a, %z : f32
+    dit.yield %m : f32
+  }
+  %t = dit.permute %r [0, 1, 3, 2] : tensor<1x2x64x8xf32> -> tensor<1x2x8x64xf32>
+  %s = dit.matmul %t, %v : (tensor<1x2x8x64xf32>, tensor<1x2x64x8xf32>) -> tensor<1x2x8x8xf32>
+  %y = dit.matmul %q, %s : (tensor<1x2x64x8xf32>, tensor<1x2x8x8xf32>) -> tensor<1x2x64x8xf32>
+  %o = dit.map(%y) : (tensor<1x2x64x8xf32>) -> tensor<3x2x64x8xbf16> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  return %o : tensor<3x2x64x8xbf16>
+}

@@ -86,6 +86,18 @@ TEST(CudaLinear, NotANumberPassesTheCutAtZero) {
   EXPECT_EQ(families.result()[0], 0);
 }
 
+TEST(CudaLinear, DivisorsWhoseReciprocalIsInfinite) {
+  CudaFamilies families(emitLinearApply);
+  CudaCase apply = applyCase({.element = "f32", .batch = 1, .heads = 1, .tokens = 2, .d = 1, .e = 1, .relu = false});
+  apply.config = "normaliser = true, relu = false, epsilon = 0.0 : f64";
+  apply.reference = "dit.linear_apply %0, %1 normaliser epsilon 0.0";
+  apply.args[0].value = [](size_t i) { return i == 0 ? 1e-40 : 3.0; };
+  apply.args[1].value = [](size_t i) { return i == 0 ? 5.0 : 2.0; };
+  apply.tolerance = 1e-4; // of subnormal numbers
+  families.check(apply);
+  EXPECT_NEAR(families.result()[0], 2.5, 1e-3);
+}
+
 TEST(CudaLinear, PartsAreEqual) {
   CudaFamilies families(emitLinearState);
   CudaCase state = stateCase({.element = "f32", .batch = 1, .heads = 1, .tokens = 10, .d = 2, .e = 2, .parts = 3});

@@ -67,11 +67,13 @@ __device__ void store(const Sums &sums, ElementOf<typename Config::Output> *out,
     int token = firstToken + sums.token + i, e = firstE + sums.e;
     if (token >= Output::size(2) || e >= ROWS)
       continue;
-    float factor = Config::NORMALISER ? 1.0f / (sums.normalisers[i] + Config::EPSILON) : 1.0f;
+    float divisor = Config::NORMALISER ? sums.normalisers[i] + Config::EPSILON : 1.0f;
+    float scale = fabsf(divisor) < 1e-30f ? 0x1p64f : 1.0f;  // its reciprocal would be infinite
+    float factor = 1.0f / (divisor * scale);
     Pack<Element, 4> pack;
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      pack.at[j] = narrow<Element>(sums.products[i][j] * factor);
+      pack.at[j] = narrow<Element>(Config::NORMALISER ? sums.products[i][j] * scale * factor : sums.products[i][j]);
     Element *to = out + token * Output::stride(2) + e * Output::stride(3);
     if constexpr (TOGETHER)
       storePack(to, pack);
