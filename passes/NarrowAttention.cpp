@@ -27,9 +27,8 @@
 //   }
 #include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/Terms.h"
-
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
@@ -47,41 +46,10 @@ Type narrowTypeOf(Value value) {
   return def && dit::isViewOp(def) ? narrowTypeOf(def->getOperand(0)) : Type();
 }
 
-/// A view as it is, of a value of another type.
-Value viewOf(OpBuilder &b, Operation *view, Value input) {
-  IRMapping map;
-  map.map(view->getOperand(0), input);
-  Operation *copy = b.clone(*view, map);
-  copy->getResult(0).setType(cast<RankedTensorType>(view->getResult(0).getType()).clone(elementOf(input)));
-  return copy->getResult(0);
-}
-
 /// What a value is a copy of, through the same views.
 Value narrowed(OpBuilder &b, Value value) {
   Value source = behindWidening(value);
   return source != value ? source : viewOf(b, value.getDefiningOp(), narrowed(b, value.getDefiningOp()->getOperand(0)));
-}
-
-bool isCastTo(Operation *op, Type element) {
-  auto map = dyn_cast<dit::MapOp>(op);
-  return map && map.isIdentity() && map.getInputs().size() == 1 && map.getInputs()[0].getType() == map.getType().clone(elementOf(map.getInputs()[0])) && elementOf(map.getResult()) == element;
-}
-
-/// Is all that becomes of `value`, behind views, rounded to `element`?
-bool isRounded(Value value, Type element) {
-  return !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) { return isCastTo(user, element) || (dit::isViewOp(user) && isRounded(user->getResult(0), element)); });
-}
-
-/// Puts `narrow` in the place of `value`, up to the casts, which go.
-void replace(OpBuilder &b, Value value, Value narrow) {
-  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
-    b.setInsertionPoint(user);
-    if (dit::isViewOp(user))
-      replace(b, user->getResult(0), viewOf(b, user, narrow));
-    else
-      user->getResult(0).replaceAllUsesWith(narrow);
-    user->erase();
-  }
 }
 
 class NarrowAttention : public impl::NarrowAttentionBase<NarrowAttention> {
@@ -101,7 +69,7 @@ public:
         for (OpOperand *operand : {&narrow.getQueryMutable(), &narrow.getKeyMutable(), &narrow.getValueMutable()})
           operand->set(narrowed(b, operand->get()));
       narrow.getResult().setType(op.getType().clone(element));
-      replace(b, op.getResult(), narrow.getResult());
+      replaceRounded(b, op.getResult(), narrow.getResult());
       op.erase();
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(getOperation().getBody().front())))

@@ -46,6 +46,7 @@
 
 #include "passes/Passes.h"
 #include "passes/PlanRewriter.h"
+#include "passes/Strided.h"
 
 #include <map>
 #include <tuple>
@@ -94,17 +95,13 @@ private:
     if (made)
       return made;
     MemRefType type = typeOf(value);
-    SmallVector<int64_t> dense(type.getShape()), shape(type.getShape());
-    dense.erase(dense.begin() + 1);
-    dense.push_back(channels);
+    SmallVector<int64_t> shape(type.getShape());
+    shape[1] = channels;
     plan::Space space = spaceBeside(value);
-    Value buffer = createBuffer(launch.getLoc(), dense, type.getElementType(), space);
+    Value buffer = createBuffer(launch.getLoc(), channelsLastShape(shape), type.getElementType(), space);
     DictionaryAttr config = b.getDictionaryAttr(b.getNamedAttr("alignments", b.getDenseI64ArrayAttr({alignment, kAlignment})));
     createLaunchBefore(launch, {.family = "channels_last", .config = config}, {value, buffer}, space);
-    SmallVector<int64_t> strides = plan::contiguousStrides(dense);
-    strides.insert(strides.begin() + 1, strides.pop_back_val());
-    shape[1] = channels;
-    return made = createView(launch.getLoc(), plan::makeMemRef(shape, type.getElementType(), {strides, 0}), buffer);
+    return made = createView(launch.getLoc(), plan::makeMemRef(shape, type.getElementType(), {channelsLastStrides(shape), 0}), buffer);
   }
 
   const TargetKernels &target;

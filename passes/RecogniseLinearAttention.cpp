@@ -160,13 +160,9 @@ private:
     Value before = behindWidening(operand);
     if (before != operand)
       return narrowest(before, relu);
-    if (auto view = operand.getDefiningOp<dit::ViewOp>()) {
-      Value inner = narrowest(view.getInput(), relu);
-      return inner == view.getInput() ? operand : viewAs(b, last.getLoc(), inner, shapeOf(operand));
-    }
-    if (auto permute = operand.getDefiningOp<dit::PermuteOp>()) {
-      Value inner = narrowest(permute.getInput(), relu);
-      return inner == permute.getInput() ? operand : permuted(b, last.getLoc(), inner, permute.getPermutation());
+    if (Operation *view = operand.getDefiningOp(); isa_and_present<dit::ViewOp, dit::PermuteOp>(view)) {
+      Value inner = narrowest(view->getOperand(0), relu);
+      return inner == view->getOperand(0) ? operand : viewOf(b, view, inner);
     }
     auto map = operand.getDefiningOp<dit::MapOp>();
     if (!relu || !map || !isRelu(map) || tensorType(operand) != tensorType(map.getInputs()[0]))
@@ -216,38 +212,26 @@ private:
     ArrayRef<int64_t> q = shapeOf(query);
     auto type = RankedTensorType::get({partsOf(tokens), q[0], q[1], e + hasOnes, d}, b.getF32Type());
     Value kept = dit::LinearStateOp::create(b, state.getLoc(), type, key, value, flag(stateRelu), flag(hasOnes));
-    ArrayRef<int64_t> shape = shapeOf(replaced);
-    SmallVector<Operation *> views = narrowResult();
-    type = RankedTensorType::get({q[0], q[1], q[2], e}, elementOf(replaced));
+    Type element = roundedTo();
+    type = RankedTensorType::get({q[0], q[1], q[2], e}, element);
     Value result = dit::LinearApplyOp::create(b, loc, type, query, kept, b.getF64FloatAttr(epsilon), flag(applyRelu), flag(hasOnes));
     if (isTurned)
       result = permuted(b, loc, result, {0, 1, 3, 2});
-    result = viewAs(b, loc, result, shape);
-    for (Operation *view : views)
-      if (auto permute = dyn_cast<dit::PermuteOp>(view))
-        result = permuted(b, loc, result, permute.getPermutation());
-      else
-        result = viewAs(b, loc, result, shapeOf(view->getResult(0)));
-    replaced.replaceAllUsesWith(result);
+    result = viewAs(b, loc, result, shapeOf(replaced));
+    if (element.isF32())
+      replaced.replaceAllUsesWith(result);
+    else
+      replaceRounded(b, replaced, result);
   }
 
   UnitAttr flag(bool value) { return value ? b.getUnitAttr() : UnitAttr(); }
 
-  /// Where all of the result goes through a cast to 16 bits, the cast is replaced, too; the views in between.
-  SmallVector<Operation *> narrowResult() {
-    SmallVector<Operation *> views;
-    for (Value result = replaced; result.hasOneUse(); result = views.back()->getResult(0)) {
-      Operation *user = *result.user_begin();
-      auto cast = dyn_cast<dit::MapOp>(user);
-      if (cast && cast.getInputs().size() == 1 && shapeOf(cast.getResult()) == shapeOf(result) && cast.getBody().front().without_terminator().empty() && is16BitFloat(elementOf(cast.getResult()))) {
-        replaced = cast.getResult();
-        return views;
-      }
-      if (!isa<dit::ViewOp, dit::PermuteOp>(user))
-        break;
-      views.push_back(user);
-    }
-    return {};
+  /// The type of 16 bits that all of the result is rounded to, which the operation does itself; else f32.
+  Type roundedTo() {
+    for (Type element : {Type(b.getBF16Type()), Type(b.getF16Type())})
+      if (isRounded(replaced, element))
+        return element;
+    return b.getF32Type();
   }
 
   dit::MatmulOp last, state;

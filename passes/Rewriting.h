@@ -15,6 +15,15 @@ mlir::Value mapOf(mlir::OpBuilder &b, mlir::Location loc, mlir::RankedTensorType
 /// The value with elements of another type, of the same compute type.
 mlir::Value castTo(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, mlir::Type element);
 
+/// A view as it is, of a value of another type.
+mlir::Value viewOf(mlir::OpBuilder &b, mlir::Operation *view, mlir::Value input);
+
+/// Is all that becomes of `value`, behind views, rounded to `element`?
+bool isRounded(mlir::Value value, mlir::Type element);
+
+/// Puts `narrow`, of the type that all of `value` is rounded to, in its place, up to the casts, which go.
+void replaceRounded(mlir::OpBuilder &b, mlir::Value value, mlir::Value narrow);
+
 /// Over the last dimension, which stays with size 1; the result is f32.
 mlir::Value reducedRows(mlir::OpBuilder &b, mlir::Location loc, mlir::Value input, dit::ReduceKind kind);
 

@@ -37,6 +37,18 @@ std::optional<plan::Layout> reshapeLayout(ArrayRef<int64_t> shape, const plan::L
   return result;
 }
 
+SmallVector<int64_t> channelsLastShape(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> dense(shape);
+  std::rotate(dense.begin() + 1, dense.begin() + 2, dense.end());
+  return dense;
+}
+
+SmallVector<int64_t> channelsLastStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides = plan::contiguousStrides(channelsLastShape(shape));
+  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return strides;
+}
+
 std::optional<plan::Layout> viewLayout(Operation *viewOp, const plan::Layout &layout) {
   auto inputType = cast<RankedTensorType>(viewOp->getOperand(0).getType());
   auto type = cast<RankedTensorType>(viewOp->getResult(0).getType());

@@ -18,6 +18,10 @@ std::optional<plan::Layout> reshapeLayout(mlir::ArrayRef<int64_t> shape, const p
 /// `layout`; nothing when the elements must be copied first (only a `dit.view` can ask for that).
 std::optional<plan::Layout> viewLayout(mlir::Operation *viewOp, const plan::Layout &layout);
 
+/// An image [N, C, spatial...] as it is in memory with its channels last, [N, spatial..., C]; and the image's strides there.
+mlir::SmallVector<int64_t> channelsLastShape(mlir::ArrayRef<int64_t> shape);
+mlir::SmallVector<int64_t> channelsLastStrides(mlir::ArrayRef<int64_t> shape);
+
 /// The dimension of `to` that is dimension `axis` of `from` in a reshape between the two: one of the same size behind
 /// equally many elements.
 std::optional<int64_t> keptAxis(mlir::ArrayRef<int64_t> from, mlir::ArrayRef<int64_t> to, int64_t axis);

@@ -3,6 +3,7 @@
 
 #include "dialects/dit/Tensors.h"
 #include "passes/Fusions.h"
+#include "passes/Rewriting.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -73,12 +74,8 @@ dit::FusionOp putViewsBehind(OpBuilder &b, dit::FusionOp fusion, const TargetKer
     return {};
   }
   Value result = flat.getResult(0);
-  for (Operation *view : chain->views) {
-    values.map(view->getOperand(0), result);
-    Operation *copy = b.clone(*view, values);
-    result = copy->getResult(0);
-    result.setType(tensorType(result).clone(elementOf(flat.getResult(0))));
-  }
+  for (Operation *view : chain->views)
+    result = viewOf(b, view, result);
   fusion.getResult(0).replaceAllUsesWith(result);
   fusion.erase();
   return flat;

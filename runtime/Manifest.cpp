@@ -226,7 +226,7 @@ MemberRecord readRecord(std::string_view member, const JsonField &field, int ver
   MemberRecord out{field.at("bytes").count(), field.at("xxh128").text()};
   if (!field.has("compression"))
     return out;
-  if (!member.starts_with("constants/"))
+  if (!member.starts_with(kConstantPrefix))
     fail("{}: the member '{}' is compressed and is no constant; the file is damaged, compile again", field.where, member);
   if (version < kPackageVersion)
     fail("{}: compression in a package of version {}, which has none; the file is damaged, compile again", field.where, version);

@@ -82,6 +82,8 @@ struct PaddingRule {
   bool operator==(const PaddingRule &) const = default;
 };
 
+/// What the names of members that are constants begin with.
+inline constexpr std::string_view kConstantPrefix = "constants/";
 /// The version of packages without compressed constants, and the one that may have some.
 inline constexpr int kPlainPackageVersion = 2, kPackageVersion = 3;
 

@@ -17,7 +17,6 @@
 
 namespace ditc {
 
-inline constexpr std::string_view kConstantPrefix = "constants/";
 /// "constants/<hash of the bytes>"
 std::string constantMember(std::span<const uint8_t> bytes);
 /// "buckets/<bucket>/<target>/plan.json"

@@ -99,17 +99,13 @@ Value Placement::placeForReader(Location loc, Value tensor) {
 /// its stores, and what follows goes element by element. Null for everything else.
 Value Placement::placeLikeInput(Value tensor) {
   auto conv = tensor.getDefiningOp<dit::ConvOp>();
-  SmallVector<int64_t> own(tensorType(tensor).getShape());
-  if (!conv || conv.getGroups() != tensorType(conv.getInput()).getDimSize(1) || conv.getGroups() != own[1])
+  ArrayRef<int64_t> shape = tensorType(tensor).getShape();
+  if (!conv || conv.getGroups() != tensorType(conv.getInput()).getDimSize(1) || conv.getGroups() != shape[1])
     return {};
   if (plan::layoutOf(memoryType(program.memoryOf(conv.getInput()))).strides[1] != 1)
     return {};
-  SmallVector<int64_t> shape(own), strides;
-  std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  Value image = program.createBuffer(tensor.getLoc(), tensorType(tensor).clone(shape), plan::Space::Arena);
-  strides = plan::layoutOf(memoryType(image)).strides;
-  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
-  return program.createView(tensor.getLoc(), image, own, {strides, 0});
+  Value image = program.createBuffer(tensor.getLoc(), tensorType(tensor).clone(channelsLastShape(shape)), plan::Space::Arena);
+  return program.createView(tensor.getLoc(), image, shape, {channelsLastStrides(shape), 0});
 }
 
 /// The slice of the concat's memory that operand `index` takes; null when the concat has the part twice.

@@ -125,3 +125,27 @@ func.func @linear_wide(%q: tensor<1x2x10x4xf64>, %s: tensor<1x1x2x4x4xf32>) -> t
   %y = dit.linear_apply %q, %s epsilon 0.0 : (tensor<1x2x10x4xf64>, tensor<1x1x2x4x4xf32>) -> tensor<1x2x10x4xf32>
   return %y : tensor<1x2x10x4xf32>
 }
+
+// -----
+
+func.func @linear_rank(%k: tensor<2x10x4xbf16>) -> tensor<1x1x2x4x4xf32> {
+  // expected-error@+1 {{needs a key of rank 4}}
+  %s = dit.linear_state %k, %k : (tensor<2x10x4xbf16>, tensor<2x10x4xbf16>) -> tensor<1x1x2x4x4xf32>
+  return %s : tensor<1x1x2x4x4xf32>
+}
+
+// -----
+
+func.func @linear_state_type(%k: tensor<1x2x10x4xbf16>) -> tensor<1x1x2x4x4xbf16> {
+  // expected-error@+1 {{gives f32 of rank 5}}
+  %s = dit.linear_state %k, %k : (tensor<1x2x10x4xbf16>, tensor<1x2x10x4xbf16>) -> tensor<1x1x2x4x4xbf16>
+  return %s : tensor<1x1x2x4x4xbf16>
+}
+
+// -----
+
+func.func @linear_state_rank(%q: tensor<1x2x10x4xbf16>, %s: tensor<1x2x4x4xf32>) -> tensor<1x2x10x4xbf16> {
+  // expected-error@+1 {{needs an f32 state of rank 5}}
+  %y = dit.linear_apply %q, %s epsilon 0.0 : (tensor<1x2x10x4xbf16>, tensor<1x2x4x4xf32>) -> tensor<1x2x10x4xbf16>
+  return %y : tensor<1x2x10x4xbf16>
+}

@@ -4,6 +4,7 @@
 #include "codegen/cuda/families/Families.h"
 #include "tests/unit/CudaFamilies.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -98,12 +99,25 @@ TEST(CudaLinear, DivisorsWhoseReciprocalIsInfinite) {
   EXPECT_NEAR(families.result()[0], 2.5, 1e-3);
 }
 
-TEST(CudaLinear, PartsAreEqual) {
-  CudaFamilies families(emitLinearState);
-  CudaCase state = stateCase({.element = "f32", .batch = 1, .heads = 1, .tokens = 10, .d = 2, .e = 2, .parts = 3});
-  state.reference.clear();
-  EXPECT_FALSE(families.emit(state));
-  EXPECT_NE(families.messages.find("equal parts"), std::string::npos) << families.messages;
+/// What the emitter says of kernels that no pass makes.
+std::string refusalOf(CudaEmitter emitter, CudaCase c, size_t arg, const CudaArg &changed) {
+  CudaFamilies families(emitter);
+  c.reference.clear();
+  c.args[arg] = changed;
+  EXPECT_FALSE(families.emit(c));
+  return families.messages;
+}
+
+TEST(CudaLinear, RefusesWhatDoesNotFit) {
+  using testing::HasSubstr;
+  Linear l{.element = "f32", .batch = 1, .heads = 1, .tokens = 10, .d = 2, .e = 2};
+  CudaCase state = stateCase(l), apply = applyCase(l);
+  EXPECT_THAT(refusalOf(emitLinearState, state, 2, {"f32", {3, 1, 1, 3, 2}}), HasSubstr("tokens do not come in equal parts"));
+  EXPECT_THAT(refusalOf(emitLinearState, state, 0, {"f64", {1, 1, 10, 2}}), HasSubstr("computes in fp32"));
+  EXPECT_THAT(refusalOf(emitLinearState, state, 2, {"bf16", {1, 1, 1, 3, 2}}), HasSubstr("state of linear attention is f32"));
+  EXPECT_THAT(refusalOf(emitLinearState, state, 2, {"f32", {1, 1, 1, 2, 2}}), HasSubstr("does not fit its operands"));
+  EXPECT_THAT(refusalOf(emitLinearState, state, 1, {"f32", {1, 1, 12, 2}}), HasSubstr("keys and values differ"));
+  EXPECT_THAT(refusalOf(emitLinearApply, apply, 2, {"f32", {1, 1, 12, 2}}), HasSubstr("queries and results differ"));
 }
 
 } // namespace
