@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <thread>
 
 namespace ditc {
@@ -47,9 +48,46 @@ template <typename Visit> void forEachBatch(const GemmOp &op, Visit visit) {
   }
 }
 
+/// Threads that OpenBLAS starts when it is loaded.
+unsigned threadsOfOpenBlas() {
+  for (const char *name : {"OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"})
+    if (const char *text = std::getenv(name))
+      if (int count = std::atoi(text); count > 0)
+        return count;
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+/// OpenBLAS maps memory for each of its threads (up to 128 MiB, by build) and tries again without an end where an
+/// address-space limit (ulimit -v) leaves no room, already while it is loaded. Says what stops it, or nothing.
+std::string whatStopsOpenBlas() {
+  constexpr size_t kBytesOfThread = size_t(128) << 20;
+  auto fits = [](unsigned threads) {
+    size_t bytes = (threads + 1) * kBytesOfThread; // one for the library itself and what else the process will map
+    void *room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return room != MAP_FAILED && munmap(room, bytes) == 0;
+  };
+  unsigned wanted = threadsOfOpenBlas(), threads = wanted;
+  while (threads > 0 && !fits(threads))
+    --threads;
+  if (threads == wanted)
+    return "";
+  return fmt::format("its {} threads need up to 128 MiB of address space each, and a limit of this process (ulimit -v) "
+                     "leaves less; raise it{}",
+                     wanted, threads ? fmt::format(" or set OPENBLAS_NUM_THREADS={}", threads) : "");
+}
+
+/// libblas and libcblas may be OpenBLAS under other names.
+bool mayBeOpenBlas(std::string_view file) {
+  return file.find("mkl") == file.npos && file.find("blis") == file.npos;
+}
+
 } // namespace
 
 bool Blas::open(const std::string &file) {
+  if (std::string stop = mayBeOpenBlas(file) ? whatStopsOpenBlas() : ""; !stop.empty()) {
+    reason = fmt::format("{}: {}", file, stop);
+    return false;
+  }
   void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     reason = dlerror();
@@ -87,9 +125,9 @@ std::shared_ptr<const Blas> Blas::load(unsigned threads, std::span<const char *c
            blas->reason);
   } else if (std::none_of(candidates.begin(), candidates.end(),
                           [&](const char *file) { return blas->open(file); })) {
-    fail("no BLAS library for matrix products was found (tried {}); install one, on Debian and Ubuntu "
+    fail("no BLAS library for matrix products was found (tried {}): {}; install one, on Debian and Ubuntu "
          "libopenblas0-pthread, or name a library with cblas_sgemm in DITC_BLAS",
-         fmt::join(candidates, ", "));
+         fmt::join(candidates, ", "), blas->reason);
   }
   blas->setThreads(threads);
   return blas;
