@@ -14,14 +14,22 @@ Config = dict[str, Any]
 _TINY_VIDEO = Size(80, 112, text=11, frames=9, batch=2)  # 3 latent frames of 10 x 14
 
 
-# ---- Wan 2.1 ---------------------------------------------------------------------------------------
+# ---- Wan 2.1 and 2.2 -------------------------------------------------------------------------------
+
+_WAN_5B_CHANNELS = 48  # its autoencoder halves the picture once more, and its pipeline gives each token a time
 
 
 def _wan_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    timestep = draw.integers(0, 1000, size.batch)
     latent = (size.latent_frames(4), *size.grid(8))
+    if config["in_channels"] == _WAN_5B_CHANNELS:
+        frames, height, width = latent = (latent[0], *size.grid(16))
+        of_frame = height * width // 4  # tokens; a first frame that is given is at time 0
+        clean = torch.arange(frames * of_frame) < of_frame
+        timestep = timestep[:, None].float() * ~clean
     inputs = {
         "hidden_states": draw.normal(size.batch, config["in_channels"], *latent),
-        "timestep": draw.integers(0, 1000, size.batch),
+        "timestep": timestep,
         "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_dim"]),
     }
     if config.get("image_dim"):
@@ -79,6 +87,22 @@ def _wan(name: str, heads: int, ffn: int, layers: int, image: bool = False) -> R
         make_inputs=_wan_inputs,
         symbols=symbols + own,
         ranges=ranges,
+    )
+
+
+def _wan_5b(name: str) -> Recipe:
+    """A time for each token: modulation, too, is one of each token."""
+    channels = {"in_channels": _WAN_5B_CHANNELS, "out_channels": _WAN_5B_CHANNELS}
+    wan = _wan(name, 24, 14336, 30)
+    free = ("batch", "text")  # the number of tokens is not one symbol times a number
+    return replace(
+        wan,
+        config=wan.config | channels,
+        size=Size(704, 1280, text=512, frames=121),
+        tiny_size=Size(160, 224, text=11, frames=9, batch=2),
+        kept_fp32=frozenset({"timestep"}),
+        symbols=tuple(symbol for symbol in wan.symbols if symbol.endswith(free)),
+        ranges=tuple(bounds for bounds in wan.ranges if bounds.startswith(free)),
     )
 
 
@@ -278,6 +302,8 @@ RECIPES: tuple[Recipe, ...] = (
     _wan("wan2.1-t2v-1.3b", 12, 8960, 30),
     _wan("wan2.1-t2v-14b", 40, 13824, 40),
     _wan("wan2.1-i2v-14b", 40, 13824, 40, image=True),
+    _wan("wan2.2-t2v-a14b", 40, 13824, 40),  # one of its two experts
+    _wan_5b("wan2.2-ti2v-5b"),
     _HUNYUAN,
     _cogvideox("cogvideox-2b", 30, 30, rotary=False),
     _cogvideox("cogvideox-5b", 48, 42, rotary=True),
