@@ -124,4 +124,49 @@ _HUNYUAN15 = Recipe(
 )
 
 
-RECIPES: tuple[Recipe, ...] = (_HUNYUAN15,)
+# ---- Mochi 1 ---------------------------------------------------------------------------------------
+
+
+def _mochi_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    frames = size.latent_frames(6)
+    return {
+        "hidden_states": draw.normal(size.batch, config["in_channels"], frames, *size.grid(8)),
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_embed_dim"]),
+        "timestep": draw.sigmas(size.batch) * 1000,  # in the model's type, as its pipeline gives it
+        "encoder_attention_mask": draw.text_mask(size.batch, size.text).bool(),
+    }
+
+
+_MOCHI = Recipe(
+    name="mochi-1",
+    class_name="MochiTransformer3DModel",
+    config={
+        "patch_size": 2,
+        "num_attention_heads": 24,
+        "attention_head_dim": 128,
+        "num_layers": 48,
+        "pooled_projection_dim": 1536,
+        "in_channels": 12,
+        "out_channels": None,
+        "qk_norm": "rms_norm",
+        "text_embed_dim": 4096,
+        "time_embed_dim": 256,
+        "activation_fn": "swiglu",
+        "max_sequence_length": 256,
+    },
+    tiny={
+        "num_attention_heads": 2,
+        "attention_head_dim": 32,
+        "num_layers": 3,
+        "pooled_projection_dim": 48,
+        "text_embed_dim": 32,
+        "time_embed_dim": 32,
+        "max_sequence_length": 11,
+    },
+    size=Size(480, 848, text=256, frames=85),
+    tiny_size=Size(80, 112, text=11, frames=13, batch=2),
+    make_inputs=_mochi_inputs,
+)
+
+
+RECIPES: tuple[Recipe, ...] = (_HUNYUAN15, _MOCHI)
