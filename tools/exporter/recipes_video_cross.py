@@ -4,6 +4,7 @@ checkpoints."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -141,12 +142,15 @@ _COSMOS2 = Recipe(
 def _ltx2_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
     grid, frames = size.grid(32), size.latent_frames(8)
     sounds = round(size.frames / 24 * 25)  # latent frames of sound: 25 a second
-    return {
+    timestep = draw.sigmas(size.batch) * 1000
+    projects = config["use_prompt_embeddings"]  # 2.0 has its text projections in the model
+    text, audio_text = ("caption_channels",) * 2 if projects else ("cross_attention_dim", "audio_cross_attention_dim")
+    return ({} if projects else {"sigma": timestep.clone(), "use_cross_timestep": True}) | {
         "hidden_states": draw.normal(size.batch, token_count(grid, frames), config["in_channels"]),
         "audio_hidden_states": draw.normal(size.batch, sounds, config["audio_in_channels"]),
-        "encoder_hidden_states": draw.normal(size.batch, size.text, config["caption_channels"]),
-        "audio_encoder_hidden_states": draw.normal(size.batch, size.text, config["caption_channels"]),
-        "timestep": draw.sigmas(size.batch) * 1000,
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config[text]),
+        "audio_encoder_hidden_states": draw.normal(size.batch, size.text, config[audio_text]),
+        "timestep": timestep,
         "encoder_attention_mask": draw.text_mask(size.batch, size.text),
         "audio_encoder_attention_mask": draw.text_mask(size.batch, size.text),
         "num_frames": frames,
@@ -196,7 +200,7 @@ _LTX2 = Recipe(
     size=Size(512, 768, text=1024, frames=121),
     tiny_size=Size(224, 288, text=11, frames=9, batch=2),
     make_inputs=_ltx2_inputs,
-    kept_fp32=frozenset({"timestep"}),
+    kept_fp32=frozenset({"timestep", "sigma"}),
     symbols=(
         "hidden_states.0=batch",
         "audio_hidden_states.0=batch",
@@ -211,6 +215,14 @@ _LTX2 = Recipe(
         "audio_encoder_attention_mask.1=text",
     ),
     ranges=("batch=1..8", "text=2..1024"),
+)
+
+_GATED = ("gated_attn", "cross_attn_mod", "audio_gated_attn", "audio_cross_attn_mod", "perturbed_attn")
+_LTX23 = replace(
+    _LTX2,
+    name="ltx-2.3",
+    config=_LTX2.config | dict.fromkeys(_GATED, True) | {"use_prompt_embeddings": False},
+    symbols=(*_LTX2.symbols, "sigma.0=batch"),
 )
 
 
@@ -274,4 +286,4 @@ _SANA_VIDEO = Recipe(
 )
 
 
-RECIPES: tuple[Recipe, ...] = (_KANDINSKY5, _COSMOS2, _LTX2, _SANA_VIDEO)
+RECIPES: tuple[Recipe, ...] = (_KANDINSKY5, _COSMOS2, _LTX2, _LTX23, _SANA_VIDEO)

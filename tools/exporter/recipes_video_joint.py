@@ -13,6 +13,75 @@ from torch import Tensor, nn
 from exporter.recipe import Draw, Inputs, Recipe, Size
 
 Config = dict[str, Any]
+_TINY_VIDEO = Size(80, 112, text=11, frames=9, batch=2)  # 3 latent frames of 10 x 14
+
+
+# ---- HunyuanVideo ----------------------------------------------------------------------------------
+
+
+def _hunyuan_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    latent = (size.latent_frames(4), *size.grid(8))
+    return {
+        "hidden_states": draw.normal(size.batch, config["in_channels"], *latent),
+        "timestep": draw.integers(0, 1000, size.batch),
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_embed_dim"]),
+        "encoder_attention_mask": draw.text_mask(size.batch, size.text),
+        "pooled_projections": draw.normal(size.batch, config["pooled_projection_dim"]),
+        "guidance": torch.full((size.batch,), 6000.0),
+    }
+
+
+_HUNYUAN = Recipe(
+    name="hunyuanvideo",
+    class_name="HunyuanVideoTransformer3DModel",
+    config={
+        "in_channels": 16,
+        "out_channels": 16,
+        "num_attention_heads": 24,
+        "attention_head_dim": 128,
+        "num_layers": 20,
+        "num_single_layers": 40,
+        "num_refiner_layers": 2,
+        "mlp_ratio": 4.0,
+        "patch_size": 2,
+        "patch_size_t": 1,
+        "qk_norm": "rms_norm",
+        "guidance_embeds": True,
+        "text_embed_dim": 4096,
+        "pooled_projection_dim": 768,
+        "rope_theta": 256.0,
+        "rope_axes_dim": (16, 56, 56),
+    },
+    tiny={
+        "num_attention_heads": 2,
+        "attention_head_dim": 32,
+        "num_layers": 1,
+        "num_single_layers": 2,
+        "num_refiner_layers": 1,
+        "mlp_ratio": 2.0,
+        "text_embed_dim": 24,
+        "pooled_projection_dim": 20,
+        "rope_axes_dim": (8, 12, 12),
+    },
+    size=Size(720, 1280, text=256, frames=129),
+    tiny_size=_TINY_VIDEO,
+    make_inputs=_hunyuan_inputs,
+    kept_fp32=frozenset({"guidance"}),
+    symbols=(
+        "hidden_states.0=batch",
+        "hidden_states.2=frames",
+        "hidden_states.3=2*height",
+        "hidden_states.4=2*width",
+        "timestep.0=batch",
+        "encoder_hidden_states.0=batch",
+        "encoder_hidden_states.1=text",
+        "encoder_attention_mask.0=batch",
+        "encoder_attention_mask.1=text",
+        "pooled_projections.0=batch",
+        "guidance.0=batch",
+    ),
+    ranges=("batch=1..4", "frames=2..40", "height=2..64", "width=2..64", "text=2..512"),
+)
 
 
 # ---- HunyuanVideo 1.5 ------------------------------------------------------------------------------
@@ -169,4 +238,4 @@ _MOCHI = Recipe(
 )
 
 
-RECIPES: tuple[Recipe, ...] = (_HUNYUAN15, _MOCHI)
+RECIPES: tuple[Recipe, ...] = (_HUNYUAN, _HUNYUAN15, _MOCHI)
