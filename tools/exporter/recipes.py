@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from exporter import recipes_cross, recipes_joint, recipes_video
+from exporter import recipes_cross, recipes_joint, recipes_video, recipes_video_cross, recipes_video_joint
 from exporter.errors import UsageError
 from exporter.recipe import Recipe
 
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for recipe in recipes_cross.RECIPES + recipes_joint.RECIPES + recipes_video.RECIPES
-}
+_FILES = (recipes_cross, recipes_joint, recipes_video, recipes_video_joint, recipes_video_cross)
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for file in _FILES for recipe in file.RECIPES}
 
 
 def recipe_named(name: str) -> Recipe:

@@ -14,18 +14,29 @@ Config = dict[str, Any]
 _TINY_VIDEO = Size(80, 112, text=11, frames=9, batch=2)  # 3 latent frames of 10 x 14
 
 
-# ---- Wan 2.1 ---------------------------------------------------------------------------------------
+# ---- Wan 2.1 and 2.2 -------------------------------------------------------------------------------
+
+_WAN_5B_CHANNELS = 48  # its autoencoder halves the picture once more, and its pipeline gives each token a time
 
 
 def _wan_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    timestep = draw.integers(0, 1000, size.batch)
     latent = (size.latent_frames(4), *size.grid(8))
+    if config["in_channels"] == _WAN_5B_CHANNELS:
+        frames, height, width = latent = (latent[0], *size.grid(16))
+        of_frame = height * width // 4  # tokens; a first frame that is given is at time 0
+        clean = torch.arange(frames * of_frame) < of_frame
+        timestep = timestep[:, None].float() * ~clean
     inputs = {
         "hidden_states": draw.normal(size.batch, config["in_channels"], *latent),
-        "timestep": draw.integers(0, 1000, size.batch),
+        "timestep": timestep,
         "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_dim"]),
     }
     if config.get("image_dim"):
         inputs["encoder_hidden_states_image"] = draw.normal(size.batch, 257, config["image_dim"])
+    if config.get("vace_layers"):
+        inputs["control_hidden_states"] = draw.normal(size.batch, config["vace_in_channels"], *latent)
+        inputs["control_hidden_states_scale"] = 0.5 ** (torch.arange(len(config["vace_layers"])) % 3)
     return inputs
 
 
@@ -82,72 +93,33 @@ def _wan(name: str, heads: int, ffn: int, layers: int, image: bool = False) -> R
     )
 
 
-# ---- HunyuanVideo ----------------------------------------------------------------------------------
+def _wan_5b(name: str) -> Recipe:
+    """A time for each token: modulation, too, is one of each token."""
+    channels = {"in_channels": _WAN_5B_CHANNELS, "out_channels": _WAN_5B_CHANNELS}
+    wan = _wan(name, 24, 14336, 30)
+    free = ("batch", "text")  # the number of tokens is not one symbol times a number
+    return replace(
+        wan,
+        config=wan.config | channels,
+        size=Size(704, 1280, text=512, frames=121),
+        tiny_size=Size(160, 224, text=11, frames=9, batch=2),
+        kept_fp32=frozenset({"timestep"}),
+        symbols=tuple(symbol for symbol in wan.symbols if symbol.endswith(free)),
+        ranges=tuple(bounds for bounds in wan.ranges if bounds.startswith(free)),
+    )
 
 
-def _hunyuan_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
-    latent = (size.latent_frames(4), *size.grid(8))
-    return {
-        "hidden_states": draw.normal(size.batch, config["in_channels"], *latent),
-        "timestep": draw.integers(0, 1000, size.batch),
-        "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_embed_dim"]),
-        "encoder_attention_mask": draw.text_mask(size.batch, size.text),
-        "pooled_projections": draw.normal(size.batch, config["pooled_projection_dim"]),
-        "guidance": torch.full((size.batch,), 6000.0),
-    }
-
-
-_HUNYUAN = Recipe(
-    name="hunyuanvideo",
-    class_name="HunyuanVideoTransformer3DModel",
-    config={
-        "in_channels": 16,
-        "out_channels": 16,
-        "num_attention_heads": 24,
-        "attention_head_dim": 128,
-        "num_layers": 20,
-        "num_single_layers": 40,
-        "num_refiner_layers": 2,
-        "mlp_ratio": 4.0,
-        "patch_size": 2,
-        "patch_size_t": 1,
-        "qk_norm": "rms_norm",
-        "guidance_embeds": True,
-        "text_embed_dim": 4096,
-        "pooled_projection_dim": 768,
-        "rope_theta": 256.0,
-        "rope_axes_dim": (16, 56, 56),
-    },
-    tiny={
-        "num_attention_heads": 2,
-        "attention_head_dim": 32,
-        "num_layers": 1,
-        "num_single_layers": 2,
-        "num_refiner_layers": 1,
-        "mlp_ratio": 2.0,
-        "text_embed_dim": 24,
-        "pooled_projection_dim": 20,
-        "rope_axes_dim": (8, 12, 12),
-    },
-    size=Size(720, 1280, text=256, frames=129),
-    tiny_size=_TINY_VIDEO,
-    make_inputs=_hunyuan_inputs,
-    kept_fp32=frozenset({"guidance"}),
-    symbols=(
-        "hidden_states.0=batch",
-        "hidden_states.2=frames",
-        "hidden_states.3=2*height",
-        "hidden_states.4=2*width",
-        "timestep.0=batch",
-        "encoder_hidden_states.0=batch",
-        "encoder_hidden_states.1=text",
-        "encoder_attention_mask.0=batch",
-        "encoder_attention_mask.1=text",
-        "pooled_projections.0=batch",
-        "guidance.0=batch",
-    ),
-    ranges=("batch=1..4", "frames=2..40", "height=2..64", "width=2..64", "text=2..512"),
-)
+def _wan_vace(name: str, heads: int, ffn: int, layers: int, every: int) -> Recipe:
+    """A second row of blocks for the video that controls; each adds to the block `every` further on."""
+    wan = _wan(name, heads, ffn, layers)
+    control = tuple(f"control_hidden_states.{symbol.split('.')[1]}" for symbol in wan.symbols[:4])
+    return replace(
+        wan,
+        class_name="WanVACETransformer3DModel",
+        config=wan.config | {"vace_layers": tuple(range(0, layers, every)), "vace_in_channels": 96},
+        tiny=wan.tiny | {"num_layers": 3, "vace_layers": (0, 2), "vace_in_channels": 24},
+        symbols=wan.symbols + control,
+    )
 
 
 # ---- CogVideoX -------------------------------------------------------------------------------------
@@ -278,7 +250,10 @@ RECIPES: tuple[Recipe, ...] = (
     _wan("wan2.1-t2v-1.3b", 12, 8960, 30),
     _wan("wan2.1-t2v-14b", 40, 13824, 40),
     _wan("wan2.1-i2v-14b", 40, 13824, 40, image=True),
-    _HUNYUAN,
+    _wan_vace("wan2.1-vace-1.3b", 12, 8960, 30, every=2),
+    _wan_vace("wan2.1-vace-14b", 40, 13824, 40, every=5),
+    _wan("wan2.2-t2v-a14b", 40, 13824, 40),  # one of its two experts
+    _wan_5b("wan2.2-ti2v-5b"),
     _cogvideox("cogvideox-2b", 30, 30, rotary=False),
     _cogvideox("cogvideox-5b", 48, 42, rotary=True),
     _LTX,
