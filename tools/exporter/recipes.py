@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from exporter import recipes_cross, recipes_joint, recipes_video
+from exporter import recipes_cross, recipes_image, recipes_joint, recipes_video
 from exporter.errors import UsageError
 from exporter.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe for recipe in recipes_cross.RECIPES + recipes_joint.RECIPES + recipes_video.RECIPES
+    recipe.name: recipe
+    for recipe in recipes_cross.RECIPES + recipes_joint.RECIPES + recipes_image.RECIPES + recipes_video.RECIPES
 }
 
 
