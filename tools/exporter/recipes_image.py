@@ -4,10 +4,12 @@ Configurations are those of the released checkpoints."""
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
+from unittest import mock
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from exporter.recipe import Draw, Inputs, Recipe, Size, position_ids, token_count
@@ -135,8 +137,202 @@ def _flux2(name: str, heads: int, layers: tuple[int, int], text_width: int, guid
     )
 
 
+# ---- AuraFlow --------------------------------------------------------------------------------------
+
+
+def _aura_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    height, width = size.grid(8)
+    return {
+        "hidden_states": draw.normal(size.batch, config["in_channels"], height, width),
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config["joint_attention_dim"]),
+        "timestep": draw.sigmas(size.batch),
+    }
+
+
+_AURA_FLOW = Recipe(
+    name="auraflow-v0.3",
+    class_name="AuraFlowTransformer2DModel",
+    config={
+        "sample_size": 64,
+        "patch_size": 2,
+        "in_channels": 4,
+        "num_mmdit_layers": 4,
+        "num_single_dit_layers": 32,
+        "attention_head_dim": 256,
+        "num_attention_heads": 12,
+        "joint_attention_dim": 2048,
+        "caption_projection_dim": 3072,
+        "out_channels": 4,
+        "pos_embed_max_size": 9216,
+    },
+    tiny={
+        "sample_size": 16,
+        "num_mmdit_layers": 1,
+        "num_single_dit_layers": 2,
+        "attention_head_dim": 32,
+        "num_attention_heads": 2,
+        "joint_attention_dim": 24,
+        "caption_projection_dim": 64,
+        "pos_embed_max_size": 144,
+    },
+    size=Size(1024, 1024, text=256, batch=2),
+    tiny_size=_TINY_IMAGE,
+    make_inputs=_aura_inputs,
+    kept_fp32=frozenset({"timestep"}),
+    symbols=(
+        "hidden_states.0=batch",
+        "hidden_states.2=2*height",
+        "hidden_states.3=2*width",
+        "encoder_hidden_states.0=batch",
+        "encoder_hidden_states.1=text",
+        "timestep.0=batch",
+    ),
+    ranges=("batch=1..16", "height=2..96", "width=2..96", "text=2..512"),
+)
+
+# ---- CogView4 --------------------------------------------------------------------------------------
+
+
+def _cogview4_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    height, width = size.grid(8)
+    pixels = torch.tensor([[size.height, size.width]] * size.batch).float()
+    return {
+        "hidden_states": draw.normal(size.batch, config["in_channels"], height, width),
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_embed_dim"]),
+        "timestep": draw.integers(0, 1000, size.batch),
+        "original_size": pixels,
+        "target_size": pixels.clone(),
+        "crop_coords": torch.zeros(size.batch, 2),
+    }
+
+
+_COGVIEW4 = Recipe(
+    name="cogview4-6b",
+    class_name="CogView4Transformer2DModel",
+    config={
+        "patch_size": 2,
+        "in_channels": 16,
+        "out_channels": 16,
+        "num_layers": 28,
+        "attention_head_dim": 128,
+        "num_attention_heads": 32,
+        "text_embed_dim": 4096,
+        "time_embed_dim": 512,
+        "condition_dim": 256,
+        "pos_embed_max_size": 128,
+        "sample_size": 128,
+        "rope_axes_dim": (256, 256),
+    },
+    tiny={
+        "num_layers": 2,
+        "attention_head_dim": 32,
+        "num_attention_heads": 2,
+        "text_embed_dim": 24,
+        "time_embed_dim": 48,
+        "condition_dim": 16,
+        "pos_embed_max_size": 16,
+        "sample_size": 16,
+        "rope_axes_dim": (16, 16),
+    },
+    size=Size(1024, 1024, text=256),
+    tiny_size=_TINY_IMAGE,
+    make_inputs=_cogview4_inputs,
+    symbols=(
+        "hidden_states.0=batch",
+        "hidden_states.2=2*height",
+        "hidden_states.3=2*width",
+        "encoder_hidden_states.0=batch",
+        "encoder_hidden_states.1=text",
+        "timestep.0=batch",
+        "original_size.0=batch",
+        "target_size.0=batch",
+        "crop_coords.0=batch",
+    ),
+    ranges=("batch=1..16", "height=2..128", "width=2..128", "text=2..1024"),
+)
+
+# ---- HunyuanImage 2.1 ------------------------------------------------------------------------------
+
+_GLYPH_TOKENS = 128  # of ByT5, for quoted text
+
+
+def _keep_text_in_place(model: nn.Module) -> None:
+    """Makes HunyuanImage leave padding where it is: it moves it behind the text, by sizes that depend on data.
+
+    Text has no positions there, and attention skips padding wherever it is."""
+    model.forward = MethodType(_hunyuan_forward, model)
+
+
+def _hunyuan_forward(model: Any, **arguments: Any) -> Any:
+    """Both texts as one; functions that are bound to their modules, so that copies of the model have their own."""
+    glyphs, mask = arguments.pop("encoder_hidden_states_2"), arguments.pop("encoder_attention_mask_2")
+    tokens, refiner = glyphs.shape[1], model.context_embedder
+
+    def embed(refiner: nn.Module, text: Tensor, timestep: Tensor, both: Tensor) -> Tensor:
+        own = type(refiner).forward(refiner, text, timestep, both[:, tokens:])
+        return torch.cat([model.context_embedder_2(glyphs), own], dim=1)
+
+    arguments["encoder_attention_mask"] = torch.cat([mask, arguments["encoder_attention_mask"]], dim=1)
+    with mock.patch.object(refiner, "forward", MethodType(embed, refiner)):
+        return type(model).forward(model, **arguments)
+
+
+def _hunyuan_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    height, width = size.grid(32)
+    return {
+        "hidden_states": draw.normal(size.batch, config["in_channels"], height, width),
+        "timestep": draw.sigmas(size.batch) * 1000,
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config["text_embed_dim"]),
+        "encoder_attention_mask": draw.text_mask(size.batch, size.text),
+        "encoder_hidden_states_2": draw.normal(size.batch, _GLYPH_TOKENS, config["text_embed_2_dim"]),
+        "encoder_attention_mask_2": draw.text_mask(size.batch, _GLYPH_TOKENS),
+    }
+
+
+_HUNYUAN_IMAGE = Recipe(
+    name="hunyuanimage-2.1",
+    class_name="HunyuanImageTransformer2DModel",
+    config={
+        "in_channels": 64,
+        "out_channels": 64,
+        "num_attention_heads": 28,
+        "attention_head_dim": 128,
+        "num_layers": 20,
+        "num_single_layers": 40,
+        "num_refiner_layers": 2,
+        "mlp_ratio": 4.0,
+        "patch_size": (1, 1),
+        "qk_norm": "rms_norm",
+        "guidance_embeds": False,
+        "text_embed_dim": 3584,
+        "text_embed_2_dim": 1472,
+        "rope_theta": 256.0,
+        "rope_axes_dim": (64, 64),
+    },
+    tiny={
+        "in_channels": 8,
+        "out_channels": 8,
+        "num_attention_heads": 2,
+        "attention_head_dim": 32,
+        "num_layers": 1,
+        "num_single_layers": 2,
+        "num_refiner_layers": 1,
+        "text_embed_dim": 24,
+        "text_embed_2_dim": 20,
+        "rope_axes_dim": (16, 16),
+    },
+    size=Size(2048, 2048, text=1000),
+    tiny_size=Size(288, 352, text=13, batch=2),  # a grid of 9 x 11
+    make_inputs=_hunyuan_inputs,
+    prepare=_keep_text_in_place,
+)
+
+
 RECIPES: tuple[Recipe, ...] = (
     _Z_IMAGE,
     _flux2("flux.2-dev", 48, (8, 48), 15360, guidance=True),
     _flux2("flux.2-klein-4b", 24, (5, 20), 7680, guidance=False),
+    _AURA_FLOW,
+    _COGVIEW4,
+    _HUNYUAN_IMAGE,
 )
