@@ -399,6 +399,58 @@ def _placed(
     )
 
 
+# ---- FIBO ------------------------------------------------------------------------------------------
+
+
+def _fibo_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    grid = size.grid(16)
+    layers = config["num_layers"] + config["num_single_layers"]
+    mask = pad(draw.text_mask(size.batch, size.text), (0, token_count(grid)), value=1)
+    return {
+        "hidden_states": draw.normal(size.batch, token_count(grid), config["in_channels"]),
+        "encoder_hidden_states": draw.normal(size.batch, size.text, config["joint_attention_dim"]),
+        "text_encoder_layers": [
+            draw.normal(size.batch, size.text, config["text_encoder_dim"]) for _ in range(layers)
+        ],
+        "timestep": draw.sigmas(size.batch) * 1000,
+        "img_ids": position_ids(*grid),
+        "txt_ids": torch.zeros(size.text, 3),
+        "joint_attention_kwargs": {"attention_mask": mask.bool()[:, None, None]},
+    }
+
+
+_FIBO = Recipe(
+    name="bria-fibo",
+    class_name="BriaFiboTransformer2DModel",
+    config={
+        "patch_size": 1,
+        "in_channels": 48,
+        "num_layers": 8,
+        "num_single_layers": 38,
+        "attention_head_dim": 128,
+        "num_attention_heads": 24,
+        "joint_attention_dim": 4096,
+        "text_encoder_dim": 2048,
+        "axes_dims_rope": (16, 56, 56),
+        "rope_theta": 10000,
+        "time_theta": 10000,
+    },
+    tiny={
+        "in_channels": 16,
+        "num_layers": 1,
+        "num_single_layers": 2,
+        "attention_head_dim": 32,
+        "num_attention_heads": 2,
+        "joint_attention_dim": 24,
+        "text_encoder_dim": 20,
+        "axes_dims_rope": (8, 12, 12),
+    },
+    size=Size(1024, 1024, text=1024, batch=2),
+    tiny_size=_TINY_IMAGE,
+    make_inputs=_fibo_inputs,
+    kept_fp32=frozenset({"timestep", "img_ids", "txt_ids"}),
+)
+
 # ---- ERNIE-Image -----------------------------------------------------------------------------------
 
 
@@ -530,6 +582,7 @@ RECIPES: tuple[Recipe, ...] = (
     _HUNYUAN_IMAGE,
     _placed("longcat-image", "LongCatImageTransformer2DModel", (10, 20), 512, 3584, _longcat_inputs),
     _placed("ovis-image-7b", "OvisImageTransformer2DModel", (6, 27), 256, 2048, _ovis_inputs),
+    _FIBO,
     _ERNIE,
     _KREA2,
 )
