@@ -4,6 +4,7 @@ Configurations are those of the released checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -169,51 +170,68 @@ _CHROMA = Recipe(
 # ---- Qwen-Image ------------------------------------------------------------------------------------
 
 
-def _qwen_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
-    grid = size.grid(16)
+def _qwen_call(config: Config, size: Size, draw: Draw, grids: list[tuple[int, int]]) -> Inputs:
+    tokens = sum(token_count(grid) for grid in grids)
     return {
-        "hidden_states": draw.normal(size.batch, token_count(grid), config["in_channels"]),
+        "hidden_states": draw.normal(size.batch, tokens, config["in_channels"]),
         "encoder_hidden_states": draw.normal(size.batch, size.text, config["joint_attention_dim"]),
         "encoder_hidden_states_mask": draw.text_mask(size.batch, size.text),
         "timestep": draw.sigmas(size.batch),
-        "img_shapes": [[(1, *grid)]],
+        "img_shapes": [[(1, *grid) for grid in grids]],
     }
 
 
-_QWEN = Recipe(
-    name="qwen-image",
-    class_name="QwenImageTransformer2DModel",
-    config={
-        "patch_size": 2,
-        "in_channels": 64,
-        "out_channels": 16,
-        "num_layers": 60,
-        "attention_head_dim": 128,
-        "num_attention_heads": 24,
-        "joint_attention_dim": 3584,
-        "axes_dims_rope": (16, 56, 56),
-    },
-    tiny={
-        "in_channels": 16,
-        "out_channels": 4,
-        "num_layers": 2,
-        "attention_head_dim": 32,
-        "num_attention_heads": 2,
-        "joint_attention_dim": 24,
-        "axes_dims_rope": (8, 12, 12),
-    },
-    size=Size(1328, 1328, text=512),
-    tiny_size=_TINY_IMAGE,
-    make_inputs=_qwen_inputs,
-    kept_fp32=frozenset({"timestep"}),
-    symbols=(
-        "hidden_states.0=batch",
-        "encoder_hidden_states.0=batch",
-        "encoder_hidden_states_mask.0=batch",
-        "timestep.0=batch",
-    ),
-    ranges=("batch=1..8",),
-)
+def _qwen_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    return _qwen_call(config, size, draw, [size.grid(16)])
+
+
+def _qwen_edit_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    height, width = size.grid(16)
+    return _qwen_call(config, size, draw, [(height, width), (width, height)])  # the result, what is edited
+
+
+def _qwen(
+    name: str, pixels: int, make_inputs: Callable[[Config, Size, Draw], Inputs], zero_cond_t: bool = False
+) -> Recipe:
+    """Two streams in all blocks; rotary tables of image shapes that are numbers of Python.
+
+    `zero_cond_t`: the tokens of images that are edited are modulated as at time 0."""
+    return Recipe(
+        name=name,
+        class_name="QwenImageTransformer2DModel",
+        config={
+            "patch_size": 2,
+            "in_channels": 64,
+            "out_channels": 16,
+            "num_layers": 60,
+            "attention_head_dim": 128,
+            "num_attention_heads": 24,
+            "joint_attention_dim": 3584,
+            "axes_dims_rope": (16, 56, 56),
+        }
+        | ({"zero_cond_t": True} if zero_cond_t else {}),
+        tiny={
+            "in_channels": 16,
+            "out_channels": 4,
+            "num_layers": 2,
+            "attention_head_dim": 32,
+            "num_attention_heads": 2,
+            "joint_attention_dim": 24,
+            "axes_dims_rope": (8, 12, 12),
+        },
+        size=Size(pixels, pixels, text=512),
+        tiny_size=_TINY_IMAGE,
+        make_inputs=make_inputs,
+        kept_fp32=frozenset({"timestep"}),
+        symbols=(
+            "hidden_states.0=batch",
+            "encoder_hidden_states.0=batch",
+            "encoder_hidden_states_mask.0=batch",
+            "timestep.0=batch",
+        ),
+        ranges=("batch=1..8",),
+    )
+
 
 # ---- Lumina 2 --------------------------------------------------------------------------------------
 
@@ -293,6 +311,8 @@ RECIPES: tuple[Recipe, ...] = (
     _flux("flux.1-dev", guidance=True, text=512),
     _flux("flux.1-schnell", guidance=False, text=256),
     _CHROMA,
-    _QWEN,
+    _qwen("qwen-image", 1328, _qwen_inputs),
+    _qwen("qwen-image-edit", 1024, _qwen_edit_inputs),
+    _qwen("qwen-image-edit-2511", 1024, _qwen_edit_inputs, zero_cond_t=True),
     _LUMINA2,
 )
