@@ -122,7 +122,10 @@ def error(result, reference):
 
 
 def first(output):
-    return output[0] if isinstance(output, (tuple, list)) else output
+    """The first tensor: Z-Image returns a list of them in a tuple."""
+    while isinstance(output, (tuple, list)):
+        output = output[0]
+    return output
 
 
 def profile(runner, package, bucket, rows):
