@@ -3,11 +3,27 @@
 
 from __future__ import annotations
 
-from exporter import recipes_cross, recipes_image, recipes_joint, recipes_video, recipes_video_cross, recipes_video_joint
+from exporter import (
+    recipes_cross,
+    recipes_image,
+    recipes_joint,
+    recipes_packed,
+    recipes_video,
+    recipes_video_cross,
+    recipes_video_joint,
+)
 from exporter.errors import UsageError
 from exporter.recipe import Recipe
 
-_FILES = (recipes_cross, recipes_joint, recipes_image, recipes_video, recipes_video_joint, recipes_video_cross)
+_FILES = (
+    recipes_cross,
+    recipes_joint,
+    recipes_image,
+    recipes_packed,
+    recipes_video,
+    recipes_video_joint,
+    recipes_video_cross,
+)
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for file in _FILES for recipe in file.RECIPES}
 
 
