@@ -103,13 +103,30 @@ def arguments(notes):
 
 @contextlib.contextmanager
 def in_fp32(module):
-    """16-bit weights as fp32 for a while, in place: two copies of the largest models do not fit a GPU. Nothing is lost."""
-    narrow = [(tensor, tensor.dtype) for tensor in (*module.parameters(), *module.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)]
-    for tensor, _ in narrow:
-        tensor.data = tensor.data.float()
+    """16-bit weights as fp32 for a while, in place, since two copies of a large model do not fit a GPU; of the largest (FLUX.2)
+    each layer while it runs, since one does not leave room for attention. Nothing is lost."""
+    types = {tensor: tensor.dtype for tensor in (*module.parameters(), *module.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)}
+
+    def widen(layer, recurse=False):
+        for tensor in (*layer.parameters(recurse), *layer.buffers(recurse)):
+            if tensor in types:
+                tensor.data = tensor.data.float()
+
+    def narrow(layer, recurse=False):
+        for tensor in (*layer.parameters(recurse), *layer.buffers(recurse)):
+            if tensor in types:
+                tensor.data = tensor.data.to(types[tensor])
+
+    if 4 * sum(tensor.numel() for tensor in types) < 0.7 * torch.cuda.get_device_properties(0).total_memory:
+        widen(module, recurse=True)
+        yield module
+        narrow(module, recurse=True)
+        return
+    hooks = [layer.register_forward_pre_hook(lambda layer, _: widen(layer)) for layer in module.modules()]
+    hooks += [layer.register_forward_hook(lambda layer, _, __: narrow(layer)) for layer in module.modules()]
     yield module
-    for tensor, dtype in narrow:
-        tensor.data = tensor.data.to(dtype)
+    for hook in hooks:
+        hook.remove()
 
 
 def to_fp32(arguments_):
