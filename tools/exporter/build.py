@@ -97,7 +97,9 @@ def cast_weights(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """Casts what a checkpoint brings as `from_pretrained` does: not what diffusers keeps in float32."""
     kept = getattr(model, "_keep_in_fp32_modules", None) or []
     paths = {id(value): path for path, value in model.state_dict(keep_vars=True).items()}
-    for table, name, value in _saved_tensors(model):
+    places = _saved_tensors(model)
+    while places:  # a float32 tensor goes when its narrow one has come: both sets of a large model are too many
+        table, name, value = places.pop()
         is_kept = any(part in paths[id(value)].split(".") for part in kept)
         if value.dtype == torch.float32 and not is_kept:
             _replace(table, name, value.detach().to(dtype))
