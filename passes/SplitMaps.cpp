@@ -8,7 +8,8 @@
 // written at the start of a step and wait; as a launch of each block, they would still be written and read again.
 //
 // It is done where it saves the time of a launch or more. The few rows of one timestep are no bytes to speak of, and stay where
-// they are: in the epilogue of their product.
+// they are: in the epilogue of their product. Parts that are put together again (a rotation that is written in place: all is
+// multiplied by cosines, and each half gets the other one by sines) are one launch, and none for the whole, whatever its size.
 //
 // Before:
 //   func.func @f(%t: tensor<1x4096x2x4096xbf16>, %w: tensor<1x1x2x4096xf32>) -> (tensor<1x4096x4096xf32>, tensor<1x4096x1x4096xf32>) {
@@ -86,6 +87,20 @@ bool dropsOnes(dit::ViewOp view) {
   return to.size() < from.size() && others(from) == others(to);
 }
 
+/// The concat that a part becomes a part of, behind views and maps of its elements; null where something else reads it as well.
+dit::ConcatOp concatOf(Value part) {
+  while (part.hasOneUse()) {
+    Operation *user = *part.user_begin();
+    if (auto concat = dyn_cast<dit::ConcatOp>(user))
+      return concat;
+    bool isOfElements = isa<dit::MapOp, dit::ViewOp, dit::PermuteOp>(user) && tensorType(user->getResult(0)).getNumElements() == tensorType(part).getNumElements();
+    if (!isOfElements)
+      return {};
+    part = user->getResult(0);
+  }
+  return {};
+}
+
 class MapSplitter {
 public:
   explicit MapSplitter(dit::MapOp map) : map(map), b(map) {}
@@ -100,7 +115,7 @@ public:
       for (Value operand : map.getInputs())
         saved -= dit::tensorBytes(tensorType(operand).clone(partShape(operand, shapeOf(part->getResult(0)))));
     }
-    return elements <= map.getType().getNumElements() && saved >= kLaunchSeconds * findGpu("H200")->bandwidth;
+    return elements <= map.getType().getNumElements() && (isPutTogether() || saved >= kLaunchSeconds * findGpu("H200")->bandwidth);
   }
 
   void split() {
@@ -110,6 +125,11 @@ public:
   }
 
 private:
+  bool isPutTogether() {
+    dit::ConcatOp whole = concatOf((*map->user_begin())->getResult(0));
+    return whole && llvm::all_of(map->getUsers(), [&](Operation *part) { return concatOf(part->getResult(0)) == whole; });
+  }
+
   void replace(dit::SliceOp part) {
     auto view = part->hasOneUse() ? dyn_cast<dit::ViewOp>(*part->user_begin()) : dit::ViewOp();
     if (view && !dropsOnes(view))

@@ -395,8 +395,61 @@ struct OperandBeforeExpand : OpRewritePattern<MapOp> {
   }
 };
 
+/// Is the map a product of two operands, one of which it repeats?
+static bool isProductWithTable(MapOp op) {
+  Block &body = op.getBodyBlock();
+  auto product = body.getTerminator()->getOperand(0).getDefiningOp<arith::MulFOp>();
+  bool areOperands = product && llvm::all_of(product->getOperands(), llvm::IsaPred<BlockArgument>) && product.getLhs() != product.getRhs();
+  return areOperands && llvm::any_of(op.getInputs(), [&](Value input) { return tensorType(input).getShape() != op.getType().getShape(); });
+}
+
+/// sum(table * x) over an axis of two, which is how a product with 2x2 matrices is written out (rotary embedding of pairs), is
+/// the sum of two products: each element is a few operations on its row, as in other spellings, and nothing is reduced.
+/// Registered with the maps, which the sum becomes.
+struct SumOfTwoProducts : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    auto product = op.getInput().getDefiningOp<MapOp>();
+    bool isSum = op.getKind() == ReduceKind::Sum && op.getAxes().size() == 1 && product && product->hasOneUse() && isProductWithTable(product);
+    if (!isSum || product.getType().getDimSize(op.getAxes()[0]) != 2)
+      return failure();
+    Type compute = computeType(product.getType().getElementType());
+    if (computeType(op.getType().getElementType()) != compute)
+      return failure();
+    SmallVector<Value, 2> terms{term(product, op, 0, rewriter), term(product, op, 1, rewriter)};
+    auto sum = MapOp::create(rewriter, op.getLoc(), op.getType(), terms);
+    Block *body = rewriter.createBlock(&sum.getBody(), {}, {compute, compute}, {op.getLoc(), op.getLoc()});
+    Value added = arith::AddFOp::create(rewriter, op.getLoc(), body->getArgument(0), body->getArgument(1));
+    YieldOp::create(rewriter, op.getLoc(), added);
+    rewriter.replaceOp(op, sum.getResult());
+    return success();
+  }
+
+private:
+  /// What the product is at place `i` of the axis.
+  static Value term(MapOp product, ReduceOp sum, int64_t i, PatternRewriter &rewriter) {
+    IRMapping mapping;
+    for (Value input : product.getInputs())
+      mapping.map(input, at(input, sum.getAxes()[0], i, rewriter));
+    auto own = cast<MapOp>(rewriter.clone(*product, mapping));
+    own.getResult().setType(product.getType().clone(tensorType(sum.getResult()).getShape()));
+    return own.getResult();
+  }
+
+  static Value at(Value input, int64_t axis, int64_t i, PatternRewriter &rewriter) {
+    RankedTensorType type = tensorType(input);
+    if (type.getDimSize(axis) == 1)
+      return input;
+    SmallVector<int64_t> shape(type.getShape()), offsets(type.getRank(), 0), steps(type.getRank(), 1);
+    shape[axis] = 1;
+    offsets[axis] = i;
+    return SliceOp::create(rewriter, input.getLoc(), type.clone(shape), input, offsets, steps);
+  }
+};
+
 void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<SplatOperandToScalar, DropDeadOrRepeatedOperands, OperandBeforeExpand>(context);
+  patterns.add<SplatOperandToScalar, DropDeadOrRepeatedOperands, OperandBeforeExpand, SumOfTwoProducts>(context);
 }
 
 } // namespace ditc::dit

@@ -188,3 +188,72 @@ func.func @split_and_concat(%x: tensor<2x6xf32>) -> tensor<2x6xf32> {
   %c = dit.concat(%a, %b) axis 1 : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x6xf32>
   return %c : tensor<2x6xf32>
 }
+
+// -----
+
+// A rotation of pairs by 2x2 matrices as a product and a sum over the last axis: the sum of two products. Their roundings stay.
+// CHECK-LABEL: @sum_of_two_products
+// CHECK: %[[T0:.*]] = dit.slice %arg0 offsets [0, 0, 0, 0] {{.*}} -> tensor<3x4x2x1xf32>
+// CHECK: %[[X0:.*]] = dit.slice %arg1 offsets [0, 0, 0, 0] {{.*}} -> tensor<3x4x1x1xbf16>
+// CHECK: %[[P0:.*]] = dit.map(%[[T0]], %[[X0]]) {{.*}} -> tensor<3x4x2x1xbf16>
+// CHECK: %[[T1:.*]] = dit.slice %arg0 offsets [0, 0, 0, 1] {{.*}} -> tensor<3x4x2x1xf32>
+// CHECK: %[[X1:.*]] = dit.slice %arg1 offsets [0, 0, 0, 1] {{.*}} -> tensor<3x4x1x1xbf16>
+// CHECK: %[[P1:.*]] = dit.map(%[[T1]], %[[X1]]) {{.*}} -> tensor<3x4x2x1xbf16>
+// CHECK: %[[S:.*]] = dit.map(%[[P0]], %[[P1]]) {{.*}} -> tensor<3x4x2x1xbf16>
+// CHECK: arith.addf
+// CHECK: return %[[S]]
+func.func @sum_of_two_products(%t: tensor<3x4x2x2xf32>, %x: tensor<3x4x1x2xbf16>) -> tensor<3x4x2x1xbf16> {
+  %p = dit.map(%t, %x) : (tensor<3x4x2x2xf32>, tensor<3x4x1x2xbf16>) -> tensor<3x4x2x2xbf16> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.mulf %a, %b : f32
+    dit.yield %m : f32
+  }
+  %s = dit.reduce sum %p axes [3] : (tensor<3x4x2x2xbf16>) -> tensor<3x4x2x1xbf16>
+  return %s : tensor<3x4x2x1xbf16>
+}
+
+// -----
+
+// A factor that is repeated along the axis is read whole by both; along other axes than the last it is the same.
+// CHECK-LABEL: @sum_over_first_axis
+// CHECK: %[[T0:.*]] = dit.slice %arg0 offsets [0, 0]
+// CHECK: dit.map(%[[T0]], %arg1)
+// CHECK: %[[T1:.*]] = dit.slice %arg0 offsets [1, 0]
+// CHECK: dit.map(%[[T1]], %arg1)
+// CHECK-NOT: dit.reduce
+func.func @sum_over_first_axis(%t: tensor<2x4xf32>, %x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %p = dit.map(%t, %x) : (tensor<2x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.mulf %a, %b : f32
+    dit.yield %m : f32
+  }
+  %s = dit.reduce sum %p axes [0] : (tensor<2x4xf32>) -> tensor<1x4xf32>
+  return %s : tensor<1x4xf32>
+}
+
+// -----
+
+// Sums that stay: of squares (a norm's), of more than two, and of a product that is read whole as well.
+// CHECK-LABEL: @other_sums
+// CHECK-COUNT-3: dit.reduce sum
+func.func @other_sums(%x: tensor<4x2xf32>, %t: tensor<1x3xf32>, %y: tensor<4x3xf32>, %u: tensor<1x2xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x2xf32>) {
+  %p = dit.map(%x) : (tensor<4x2xf32>) -> tensor<4x2xf32> {
+  ^bb0(%a: f32):
+    %m = arith.mulf %a, %a : f32
+    dit.yield %m : f32
+  }
+  %s = dit.reduce sum %p axes [1] : (tensor<4x2xf32>) -> tensor<4x1xf32>
+  %q = dit.map(%t, %y) : (tensor<1x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.mulf %a, %b : f32
+    dit.yield %m : f32
+  }
+  %r = dit.reduce sum %q axes [1] : (tensor<4x3xf32>) -> tensor<4x1xf32>
+  %w = dit.map(%u, %x) : (tensor<1x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.mulf %a, %b : f32
+    dit.yield %m : f32
+  }
+  %v = dit.reduce sum %w axes [1] : (tensor<4x2xf32>) -> tensor<4x1xf32>
+  return %s, %r, %v, %w : tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x2xf32>
+}

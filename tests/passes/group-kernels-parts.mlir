@@ -90,3 +90,55 @@ func.func @six(%x: tensor<64x32xbf16>, %w: tensor<384x32xbf16>) -> (tensor<64x64
   %s5 = dit.slice %m offsets [0, 320] steps [1, 1] : tensor<64x384xbf16> -> tensor<64x64xbf16>
   return %s0, %s1, %s2, %s3, %s4, %s5 : tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xbf16>
 }
+
+// -----
+
+// Halves of a rotation, each rounded by itself, that are put together for the attention: channels, which are the product's to
+// store, and no ranges of tokens.
+// CHECK-LABEL: @rounded_halves
+// CHECK: %[[Q:.*]] = dit.fusion "gemm"
+// CHECK-SAME: -> tensor<1x24x2x64xbf16>
+// CHECK: dit.concat
+// CHECK: dit.fusion "attention"(%[[Q]], %arg4)
+// CHECK-NOT: dit.concat
+func.func @rounded_halves(%x: tensor<1x24x32xbf16>, %w: tensor<128x32xbf16>, %a: tensor<1x24x1x32xf32>, %b: tensor<1x24x1x32xf32>, %k: tensor<1x2x24x64xbf16>) -> tensor<1x2x24x64xbf16> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<1x24x32xbf16>, tensor<128x32xbf16>) -> tensor<1x24x128xbf16>
+  %v = dit.view %m : tensor<1x24x128xbf16> -> tensor<1x24x2x64xbf16>
+  %e = dit.slice %v offsets [0, 0, 0, 0] steps [1, 1, 1, 2] : tensor<1x24x2x64xbf16> -> tensor<1x24x2x32xbf16>
+  %o = dit.slice %v offsets [0, 0, 0, 1] steps [1, 1, 1, 2] : tensor<1x24x2x64xbf16> -> tensor<1x24x2x32xbf16>
+  %s = dit.map(%e, %a, %o, %b) : (tensor<1x24x2x32xbf16>, tensor<1x24x1x32xf32>, tensor<1x24x2x32xbf16>, tensor<1x24x1x32xf32>) -> tensor<1x24x2x32xbf16> {
+  ^bb0(%p: f32, %q: f32, %r: f32, %t: f32):
+    %f = arith.mulf %p, %q : f32
+    %g = arith.mulf %r, %t : f32
+    %h = arith.subf %f, %g : f32
+    dit.yield %h : f32
+  }
+  %u = dit.map(%e, %b, %o, %a) : (tensor<1x24x2x32xbf16>, tensor<1x24x1x32xf32>, tensor<1x24x2x32xbf16>, tensor<1x24x1x32xf32>) -> tensor<1x24x2x32xbf16> {
+  ^bb0(%p: f32, %q: f32, %r: f32, %t: f32):
+    %f = arith.mulf %p, %q : f32
+    %g = arith.mulf %r, %t : f32
+    %h = arith.addf %f, %g : f32
+    dit.yield %h : f32
+  }
+  %s1 = dit.view %s : tensor<1x24x2x32xbf16> -> tensor<1x24x2x32x1xbf16>
+  %u1 = dit.view %u : tensor<1x24x2x32xbf16> -> tensor<1x24x2x32x1xbf16>
+  %c = dit.concat(%s1, %u1) axis 4 : (tensor<1x24x2x32x1xbf16>, tensor<1x24x2x32x1xbf16>) -> tensor<1x24x2x32x2xbf16>
+  %h = dit.view %c : tensor<1x24x2x32x2xbf16> -> tensor<1x24x2x64xbf16>
+  %q = dit.permute %h [0, 2, 1, 3] : tensor<1x24x2x64xbf16> -> tensor<1x2x24x64xbf16>
+  %y = dit.attention %q, %k, %k scale 0.125 : (tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>, tensor<1x2x24x64xbf16>) -> tensor<1x2x24x64xbf16>
+  return %y : tensor<1x2x24x64xbf16>
+}
+
+// -----
+
+// Ranges of tokens stay the attention's, as heads lie within or outside of them.
+// CHECK-LABEL: @token_ranges
+// CHECK-COUNT-1: dit.fusion "attention"(%arg0, %arg1)
+// CHECK: dit.concat
+func.func @token_ranges(%x: tensor<1x24x128xbf16>, %y: tensor<1x8x128xbf16>) -> tensor<1x2x32x64xbf16> {
+  %c = dit.concat(%x, %y) axis 1 : (tensor<1x24x128xbf16>, tensor<1x8x128xbf16>) -> tensor<1x32x128xbf16>
+  %v = dit.view %c : tensor<1x32x128xbf16> -> tensor<1x32x2x64xbf16>
+  %q = dit.permute %v [0, 2, 1, 3] : tensor<1x32x2x64xbf16> -> tensor<1x2x32x64xbf16>
+  %o = dit.attention %q, %q, %q scale 0.125 : (tensor<1x2x32x64xbf16>, tensor<1x2x32x64xbf16>, tensor<1x2x32x64xbf16>) -> tensor<1x2x32x64xbf16>
+  return %o : tensor<1x2x32x64xbf16>
+}

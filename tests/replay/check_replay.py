@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-CUDA_MODELS = ("dit/model", "flux_bf16/model", "heads_of_72/model", "pixart/model")
+CUDA_MODELS = ("dit/model", "flux_bf16/model", "heads_of_72/model", "pixart/model", "rotary/model")
 ARCHITECTURES = ("sm_80", "sm_90a")
 
 

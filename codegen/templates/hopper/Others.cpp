@@ -15,6 +15,45 @@ namespace {
 constexpr size_t kMaxTokenRanges = 3;
 constexpr int64_t kMaxHeadSize = 256;
 
+/// The dimension of `shape` with the elements that lie `stride` apart in a dense tensor.
+int64_t dimAt(ArrayRef<int64_t> shape, int64_t stride) {
+  int64_t dim = static_cast<int64_t>(shape.size()) - 1;
+  for (int64_t behind = 1; dim > 0 && (behind *= shape[dim]) <= stride;)
+    --dim;
+  return dim;
+}
+
+/// The dimension of the view in which the elements along dimension `axis` of its input are.
+int64_t behindView(dit::ViewOp view, int64_t axis) {
+  return dimAt(shapeOf(view.getResult()), llvm::product_of(shapeOf(view.getInput()).drop_front(axis + 1)));
+}
+
+/// Does an attention find dimension `axis` of `value`, behind views and in concats, among the channels of its heads?
+bool endsInChannels(Value value, int64_t axis) {
+  while (!value.use_empty()) {
+    OpOperand &use = *value.use_begin();
+    Operation *user = use.getOwner();
+    if (isa<dit::AttentionOp>(user))
+      return use.getOperandNumber() < 3 && axis + 1 == static_cast<int64_t>(shapeOf(value).size());
+    if (!dit::isViewOp(user) && !isa<dit::ConcatOp>(user))
+      return false;
+    value = user->getResult(0);
+    if (auto permute = dyn_cast<dit::PermuteOp>(user))
+      axis = llvm::find(permute.getPermutation(), axis) - permute.getPermutation().begin();
+    else if (auto view = dyn_cast<dit::ViewOp>(user))
+      axis = behindView(view, axis);
+  }
+  return false;
+}
+
+/// Does the view make the channels of a head of several dimensions (pairs of a rotation)?
+bool joinsChannels(dit::ViewOp view) {
+  int64_t joined = 0;
+  for (auto [axis, size] : llvm::enumerate(shapeOf(view.getInput())))
+    joined += size > 1 && endsInChannels(view.getResult(), behindView(view, axis));
+  return joined > 1;
+}
+
 class AttentionTemplate : public KernelTemplate {
 public:
   StringRef family() const override { return "attention"; }
@@ -38,8 +77,11 @@ public:
     return {Reason::NoSlot, op->getOperand(0)};
   }
 
-  /// Tokens in two or three ranges without a concat; heads repeated for grouped queries; masks spread out.
+  /// Tokens in two or three ranges without a concat; heads repeated for grouped queries; masks spread out. Channels are not put
+  /// together here (the halves or pairs of a rotation): that belongs to what computes the parts, and stores whole heads.
   Verdict acceptsProducer(const Cluster &, Operation *op) const override {
+    if (auto view = dyn_cast<dit::ViewOp>(op); view && joinsChannels(view))
+      return {Reason::NoSlot, view.getInput()};
     if (dit::isViewOp(op))
       return {};
     auto concat = dyn_cast<dit::ConcatOp>(op);
@@ -47,6 +89,8 @@ public:
       return {Reason::NoSlot, op->getResult(0)};
     if (concat.getInputs().size() > kMaxTokenRanges)
       return {Reason::TooManyOperands, concat.getResult()};
+    if (endsInChannels(concat.getResult(), concat.getAxis()))
+      return {Reason::NoSlot, concat.getResult()};
     return {};
   }
   Verdict acceptsTogether(const Cluster &, const Cluster &b) const override { return {Reason::DifferentInput, b.anchors.front()->getOperand(0)}; }
