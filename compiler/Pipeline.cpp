@@ -55,6 +55,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   if (!keepRoundings)
     pm.addNestedPass<func::FuncOp>(createNarrowAttention()); // f32 copies that only attention reads
   simplify(pm);
+  pm.addNestedPass<func::FuncOp>(createSinkRepeats()); // modulations of frames: not for each token
+  simplify(pm); // maps of other shapes read views of views
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   simplify(pm); // queries and keys cut the same tables
   if (options.quantize == Quantize::Fp8) // before maps fuse: scales join what is in front of products and behind them
@@ -150,6 +152,7 @@ static void registerForListing() {
   registerNarrowTables();
   registerRotateAllRows();
   registerSinkConcats();
+  registerSinkRepeats();
   registerSplitMaps();
   registerSplitNorms();
   registerCanonicalizerPass();

@@ -78,6 +78,10 @@ def SinkConcats : Pass<"ditc-sink-concats", "::mlir::func::FuncOp"> {
   let summary = "work on joined text and image tokens moves onto the parts, up to the attention";
 }
 
+def SinkRepeats : Pass<"ditc-sink-repeats", "::mlir::func::FuncOp"> {
+  let summary = "what is repeated for groups of rows is computed before it is repeated";
+}
+
 def QuantizeProducts : Pass<"ditc-quantize-products", "::mlir::func::FuncOp"> {
   let summary = "with --quantize: products with weights multiply fp8 numbers, scaled by rows of both sides";
   let options = [ListOption<"skip", "skip", "std::string", "modules whose products stay as they are, by patterns of their paths">,

@@ -90,7 +90,7 @@ struct CopyOp {
 /// What a launch moves and computes at least, for profiles; zeros when it is not known.
 struct LaunchWork {
   double bytes = 0;
-  double matrixFlops = 0; ///< of products, attention and convolutions
+  double matrixFlops = 0; ///< of products, attention and convolutions of numbers of 16 or 8 bits
   double scalarFlops = 0;
   double fp8Flops = 0;    ///< of matrixFlops, those on fp8 numbers, which run at twice the rate
 };

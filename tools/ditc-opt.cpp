@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
   ditc::registerNarrowTables();
   ditc::registerRotateAllRows();
   ditc::registerSinkConcats();
+  ditc::registerSinkRepeats();
   ditc::registerSplitMaps();
   ditc::registerSplitNorms();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });

@@ -42,21 +42,25 @@ double convFlops(dit::ConvOp op) {
   return 2.0 * tensorType(op.getResult()).getNumElements() * (filter.getNumElements() / std::max<int64_t>(filter.getDimSize(0), 1));
 }
 
+/// Work of products of such numbers: matrix units multiply those of 16 and 8 bits. Full f32, without TF32, and f64 are multiplied
+/// by the other units.
+Work productWork(double flops, Type element) {
+  bool isMatrix = isSmallFloat(element);
+  return {.matrixFlops = isMatrix ? flops : 0, .scalarFlops = isMatrix ? 0 : flops, .fp8Flops = is8BitFloat(element) ? flops : 0};
+}
+
 /// Arithmetic of one operation, whatever it reads and writes.
 Work arithmeticOf(Operation *op) {
   Work work;
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](dit::MatmulOp matmul) {
-        work.matrixFlops = matmulFlops(matmul);
-        work.fp8Flops = is8BitFloat(elementOf(matmul.getLhs())) ? work.matrixFlops : 0;
-      })
+      .Case([&](dit::MatmulOp matmul) { work = productWork(matmulFlops(matmul), elementOf(matmul.getLhs())); })
       .Case([&](dit::AttentionOp attention) {
-        work.matrixFlops = attentionFlops(attention);
+        work = productWork(attentionFlops(attention), elementOf(attention.getQuery()));
         work.fp8Flops = attention.getQuantized() ? work.matrixFlops : 0;
       })
       .Case([&](dit::LinearStateOp state) { work.scalarFlops = 2.0 * tensorType(state.getKey()).getNumElements() * tensorType(state.getState()).getDimSize(3); })
       .Case([&](dit::LinearApplyOp apply) { work.scalarFlops = 2.0 * tensorType(apply.getQuery()).getNumElements() * tensorType(apply.getState()).getDimSize(3); })
-      .Case([&](dit::ConvOp conv) { work.matrixFlops = convFlops(conv); })
+      .Case([&](dit::ConvOp conv) { work = productWork(convFlops(conv), elementOf(conv.getInput())); })
       .Case([&](dit::MapOp map) {
         auto body = map.getBodyBlock().without_terminator();
         auto count = llvm::count_if(body, [](Operation &scalar) { return !isa<arith::ConstantOp>(scalar); });

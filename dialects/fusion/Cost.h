@@ -15,8 +15,8 @@ namespace ditc {
 /// value inside the fusion does not count.
 struct Work {
   double bytesRead = 0, bytesWritten = 0;
-  double matrixFlops = 0; ///< of products, attention and convolutions: 2 per multiply-add
-  double scalarFlops = 0; ///< of maps, norms and reductions: 1 per scalar operation
+  double matrixFlops = 0; ///< of products, attention and convolutions of numbers of 16 or 8 bits: 2 per multiply-add
+  double scalarFlops = 0; ///< of those of wider ones too, as matrix units round them; of maps, norms and reductions: 1 per scalar operation
   double fp8Flops = 0;    ///< of matrixFlops, those on 8-bit numbers, which run at twice the rate
 
   double bytes() const { return bytesRead + bytesWritten; }

@@ -34,3 +34,10 @@ target_link_libraries(ditc_parts_of_values_objects PUBLIC ditc_passes GTest::gte
 add_executable(ditc_parts_of_values_test)
 target_link_libraries(ditc_parts_of_values_test PRIVATE ditc_parts_of_values_objects)
 add_test(NAME parts-of-values COMMAND ditc_parts_of_values_test)
+
+# The cost model, on operations in text.
+add_library(ditc_cost_objects OBJECT unit/cost_test.cpp)
+target_link_libraries(ditc_cost_objects PUBLIC ditc_dialects GTest::gtest_main)
+add_executable(ditc_cost_test)
+target_link_libraries(ditc_cost_test PRIVATE ditc_cost_objects)
+add_test(NAME cost COMMAND ditc_cost_test)
