@@ -22,6 +22,7 @@ from test_models import (
     sampling,
     spelled,
     structure,
+    token_masks,
     transformers,
     views,
 )
@@ -39,6 +40,7 @@ GROUPS = [
     sampling.models,
     matmuls.models,
     attention.models,
+    token_masks.models,
     heads.models,
     linear.models,
     complexes.models,
