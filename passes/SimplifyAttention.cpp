@@ -3,7 +3,8 @@
 // SimplifyAttention: what an attention reads is what it needs. Key and value heads that the model repeats for groups
 // of queries (repeat_interleave; unsqueeze, expand and reshape, before or after heads and tokens change places) are
 // read once, as dit.attention takes fewer key heads than queries. Masks of 0 and -inf that were made of booleans are
-// those booleans. A constant mask that hides nothing goes; one that shows the first keys cuts the others off; and one
+// those booleans. A mask of all queries by all keys that is one of keys and one of queries (`m[:, None] & m[None, :]`) is the mask of
+// keys, and zeros behind attention (HiddenQueries). A constant mask that hides nothing goes; one that shows the first keys cuts the others off; and one
 // that hides by places (causal, or near neighbours) becomes `causal` or `window`: no memory, and no work on what it hides.
 //
 // Before:
@@ -25,6 +26,7 @@
 //   }
 #include "dialects/dit/Tensors.h"
 #include "dialects/reference/Evaluate.h"
+#include "passes/HiddenQueries.h"
 #include "passes/Passes.h"
 #include "passes/Terms.h"
 
@@ -189,6 +191,12 @@ struct BooleanMask : OpRewritePattern<dit::AttentionOp> {
   }
 };
 
+struct MaskByTokens : OpRewritePattern<dit::AttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::AttentionOp op, PatternRewriter &rewriter) const override { return success(splitMask(op, rewriter)); }
+};
+
 /// Before it was spread over batches, heads or queries.
 Value behindRepeats(Value mask) {
   while (auto expand = mask.getDefiningOp<dit::ExpandOp>())
@@ -316,7 +324,7 @@ class SimplifyAttention : public impl::SimplifyAttentionBase<SimplifyAttention> 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     KnownWindows known;
-    patterns.add<ShareKeyHeads, BooleanMask, DropMask, MaskByLength>(&getContext());
+    patterns.add<ShareKeyHeads, BooleanMask, MaskByTokens, DropMask, MaskByLength>(&getContext());
     patterns.add<MaskByPlaces>(&getContext(), known);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

@@ -160,6 +160,27 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
   }
 };
 
+/// The constant that slice(pad(x)) is where it lies in the border.
+struct SliceOfBorder : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto pad = op.getInput().getDefiningOp<PadOp>();
+    if (!pad || op.getType().getNumElements() == 0)
+      return failure();
+    for (auto [i, size] : llvm::enumerate(tensorType(pad.getInput()).getShape())) {
+      int64_t first = op.getOffsets()[i] - pad.getLow()[i], last = first + (op.getType().getDimSize(i) - 1) * op.getSteps()[i];
+      if (last >= 0 && first < size)
+        continue;
+      auto one = op.getType().clone(SmallVector<int64_t>(op.getType().getRank(), 1));
+      Value value = ConstantOp::create(rewriter, op.getLoc(), DenseElementsAttr::get(one, Attribute(pad.getValue())));
+      rewriter.replaceOp(op, rewriter.createOrFold<ExpandOp>(op.getLoc(), op.getType(), value));
+      return success();
+    }
+    return failure();
+  }
+};
+
 /// slice(pad(x)) reads x: all that it takes where that lies within what was padded, or else what does, and pads the part
 /// again, if nobody wants the whole.
 struct SliceOfPad : OpRewritePattern<SliceOp> {
@@ -233,7 +254,7 @@ void ViewOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContex
 
 void PermuteOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<PermuteOfOnes>(context); }
 
-void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfConcat, SliceOfPad>(context); }
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SliceOfBorder, SliceOfConcat, SliceOfPad>(context); }
 
 //===-- Products ----------------------------------------------------------------------------------===//
 

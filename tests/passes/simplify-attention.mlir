@@ -167,3 +167,94 @@ func.func @finite_numbers(%q: tensor<2x4x6x8xbf16>, %seen: tensor<2x1x1x6xi1>) -
   %o = dit.attention %q, %q, %q mask %a scale 1.0 : (tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x4x6x8xbf16>, tensor<2x1x1x6xbf16>) -> tensor<2x4x6x8xbf16>
   return %o : tensor<2x4x6x8xbf16>
 }
+
+// -----
+
+// A mask of queries by keys that is one of tokens, twice. Its image tokens are never hidden, so that only the text behind its
+// product needs the bias of rows that are nothing.
+// CHECK-LABEL: func.func @mask_by_tokens
+// CHECK-NOT: tensor<1x1x96x96xi1>
+// CHECK: %[[K:.*]] = dit.view {{.*}} -> tensor<1x1x1x96xi1>
+// CHECK: %[[O:.*]] = dit.attention %arg0, %arg0, %arg0 mask %[[K]]
+// CHECK: %[[I:.*]] = dit.slice {{.*}} offsets [0, 0, 0]
+// CHECK: %[[R:.*]] = dit.matmul
+// CHECK: %[[S:.*]] = dit.view %arg1 : tensor<1x32xi1> -> tensor<1x32x1xi1>
+// CHECK: %[[T:.*]] = dit.map(%[[S]], %[[R]], %{{.*}})
+// CHECK: arith.select
+// CHECK: return %[[I]], %[[T]]
+func.func @mask_by_tokens(%q: tensor<1x2x96x8xbf16>, %m: tensor<1x32xi1>, %w: tensor<16x16xbf16>, %b: tensor<16xbf16>) -> (tensor<1x64x16xbf16>, tensor<1x32x16xbf16>) {
+  %p = dit.pad %m low [0, 64] high [0, 0] value true : tensor<1x32xi1> -> tensor<1x96xi1>
+  %v = dit.view %p : tensor<1x96xi1> -> tensor<1x1x1x96xi1>
+  %e = dit.expand %v : tensor<1x1x1x96xi1> -> tensor<1x1x96x96xi1>
+  %t = dit.permute %e [0, 1, 3, 2] : tensor<1x1x96x96xi1> -> tensor<1x1x96x96xi1>
+  %a = dit.map(%e, %t) : (tensor<1x1x96x96xi1>, tensor<1x1x96x96xi1>) -> tensor<1x1x96x96xi1> {
+  ^bb0(%x: i1, %y: i1):
+    %z = arith.andi %x, %y : i1
+    dit.yield %z : i1
+  }
+  %o = dit.attention %q, %q, %q mask %a scale 1.0 : (tensor<1x2x96x8xbf16>, tensor<1x2x96x8xbf16>, tensor<1x2x96x8xbf16>, tensor<1x1x96x96xi1>) -> tensor<1x2x96x8xbf16>
+  %op = dit.permute %o [0, 2, 1, 3] : tensor<1x2x96x8xbf16> -> tensor<1x96x2x8xbf16>
+  %ov = dit.view %op : tensor<1x96x2x8xbf16> -> tensor<1x96x16xbf16>
+  %i = dit.slice %ov offsets [0, 0, 0] steps [1, 1, 1] : tensor<1x96x16xbf16> -> tensor<1x64x16xbf16>
+  %s = dit.slice %ov offsets [0, 64, 0] steps [1, 1, 1] : tensor<1x96x16xbf16> -> tensor<1x32x16xbf16>
+  %r = dit.matmul %s, %w bias %b transpose_rhs : (tensor<1x32x16xbf16>, tensor<16x16xbf16>, tensor<16xbf16>) -> tensor<1x32x16xbf16>
+  return %i, %r : tensor<1x64x16xbf16>, tensor<1x32x16xbf16>
+}
+
+// -----
+
+// Numbers of 0 and 1, of other queries than keys, some hidden for one batch; nothing but zeros where no product follows.
+// CHECK-LABEL: func.func @mask_by_numbers
+// CHECK: dit.attention %arg0, %arg1, %arg1 mask %{{.*}} scale {{.*}}, tensor<2x1x1x80xi1>)
+// CHECK: dit.map(%{{.*}}) : (tensor<2x1x72x1xi1>, tensor<2x1x72x8xf32>) -> tensor<2x1x72x8xf32>
+// CHECK: arith.select
+func.func @mask_by_numbers(%q: tensor<2x1x72x8xf32>, %k: tensor<2x1x80x8xf32>, %a: tensor<2x72xi1>, %b: tensor<2x80xi1>) -> tensor<2x1x72x8xf32> {
+  %a0 = dit.map(%a) : (tensor<2x72xi1>) -> tensor<2x72xf32> {
+  ^bb0(%x: i1):
+    %y = arith.uitofp %x : i1 to f32
+    dit.yield %y : f32
+  }
+  %b0 = dit.map(%b) : (tensor<2x80xi1>) -> tensor<2x80xf32> {
+  ^bb0(%x: i1):
+    %y = arith.uitofp %x : i1 to f32
+    dit.yield %y : f32
+  }
+  %a1 = dit.view %a0 : tensor<2x72xf32> -> tensor<2x72x1xf32>
+  %b1 = dit.view %b0 : tensor<2x80xf32> -> tensor<2x1x80xf32>
+  %p = dit.map(%a1, %b1) : (tensor<2x72x1xf32>, tensor<2x1x80xf32>) -> tensor<2x72x80xf32> {
+  ^bb0(%x: f32, %y: f32):
+    %z = arith.mulf %x, %y : f32
+    dit.yield %z : f32
+  }
+  %v = dit.view %p : tensor<2x72x80xf32> -> tensor<2x1x72x80xf32>
+  %m = dit.map(%v) : (tensor<2x1x72x80xf32>) -> tensor<2x1x72x80xi1> {
+  ^bb0(%x: f32):
+    %zero = arith.constant 0.0 : f32
+    %y = arith.cmpf une, %x, %zero : f32
+    dit.yield %y : i1
+  }
+  %o = dit.attention %q, %k, %k mask %m scale 1.0 : (tensor<2x1x72x8xf32>, tensor<2x1x80x8xf32>, tensor<2x1x80x8xf32>, tensor<2x1x72x80xi1>) -> tensor<2x1x72x8xf32>
+  return %o : tensor<2x1x72x8xf32>
+}
+
+// -----
+
+// A mask that depends on both, and one of so few keys that the zeros would be larger, stay.
+// CHECK-LABEL: func.func @mask_stays
+// CHECK: dit.attention {{.*}}, tensor<1x1x64x64xi1>)
+// CHECK: dit.attention {{.*}}, tensor<1x1x64x16xi1>)
+func.func @mask_stays(%q: tensor<1x1x64x8xf32>, %k: tensor<1x1x16x8xf32>, %a: tensor<1x1x64x1xi1>, %b: tensor<1x1x1x64xi1>, %c: tensor<1x1x1x16xi1>) -> (tensor<1x1x64x8xf32>, tensor<1x1x64x8xf32>) {
+  %m = dit.map(%a, %b) : (tensor<1x1x64x1xi1>, tensor<1x1x1x64xi1>) -> tensor<1x1x64x64xi1> {
+  ^bb0(%x: i1, %y: i1):
+    %z = arith.ori %x, %y : i1
+    dit.yield %z : i1
+  }
+  %o = dit.attention %q, %q, %q mask %m scale 1.0 : (tensor<1x1x64x8xf32>, tensor<1x1x64x8xf32>, tensor<1x1x64x8xf32>, tensor<1x1x64x64xi1>) -> tensor<1x1x64x8xf32>
+  %n = dit.map(%a, %c) : (tensor<1x1x64x1xi1>, tensor<1x1x1x16xi1>) -> tensor<1x1x64x16xi1> {
+  ^bb0(%x: i1, %y: i1):
+    %z = arith.andi %x, %y : i1
+    dit.yield %z : i1
+  }
+  %p = dit.attention %q, %k, %k mask %n scale 1.0 : (tensor<1x1x64x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x64x16xi1>) -> tensor<1x1x64x8xf32>
+  return %o, %p : tensor<1x1x64x8xf32>, tensor<1x1x64x8xf32>
+}

@@ -23,6 +23,7 @@ from test_models import (
     sampling,
     spelled,
     structure,
+    token_masks,
     transformers,
     views,
 )
@@ -40,6 +41,7 @@ GROUPS = [
     sampling.models,
     matmuls.models,
     attention.models,
+    token_masks.models,
     heads.models,
     rotary.models,
     linear.models,
