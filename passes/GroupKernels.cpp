@@ -163,7 +163,8 @@ private:
 
   /// What is once per generation (the projection of a text) does not join what is of every step.
   Verdict acceptsStreams(Id a, Id b) const {
-    Verdict verdict = graph.cluster(a).kernel->acceptsTogether(graph.cluster(a), graph.cluster(b));
+    const KernelTemplate &kernel = *graph.cluster(a).kernel;
+    Verdict verdict = kernel.acceptsAsStreams(graph.cluster(a), graph.cluster(b), [&] { return besideBytes(graph, a, b); });
     Value first = graph.cluster(a).anchors.front()->getResult(0), second = graph.cluster(b).anchors.front()->getResult(0);
     return verdict && invariant.contains(first) != invariant.contains(second) ? Verdict{Reason::DifferentInput, second} : verdict;
   }
@@ -182,9 +183,9 @@ private:
           if (graph.cluster(ids[i]).ops.empty() || graph.cluster(ids[j]).ops.empty() || areColumns(ids[i], ids[j]))
             continue;
           ++tried;
-          Verdict verdict = acceptsStreams(ids[i], ids[j]);
           if (graph.dependent(ids[i], ids[j]))
             continue;
+          Verdict verdict = acceptsStreams(ids[i], ids[j]);
           if (!verdict) {
             if (verdict.reason != Reason::NoSlot) // a template that never joins two kernels needs no telling
               strangers.push_back({ids[i], ids[j], verdict});

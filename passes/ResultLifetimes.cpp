@@ -34,15 +34,23 @@ static bool isReadBehind(const ClusterGraph &graph, Operation *product, int posi
   return false;
 }
 
-int64_t keptBytes(const ClusterGraph &graph, ClusterGraph::Id into, ClusterGraph::Id id) {
-  ArrayRef<Operation *> products = graph.cluster(id).anchors;
-  int position = graph.positionOf(products.front());
-  if (llvm::any_of(graph.cluster(into).anchors, [&](Operation *product) { return isReadBehind(graph, product, position); }))
-    return 0;
+/// Are all results of the products of `first` read before `second` stands in the program?
+static bool isReadBefore(const ClusterGraph &graph, ClusterGraph::Id first, ClusterGraph::Id second) {
+  int position = graph.positionOf(graph.cluster(second).anchors.front());
+  return llvm::none_of(graph.cluster(first).anchors, [&](Operation *product) { return isReadBehind(graph, product, position); });
+}
+
+static int64_t resultBytes(const ClusterGraph &graph, ClusterGraph::Id id) {
   int64_t bytes = 0;
-  for (Operation *product : products)
+  for (Operation *product : graph.cluster(id).anchors)
     bytes += dit::tensorBytes(cast<RankedTensorType>(product->getResult(0).getType()));
   return bytes;
+}
+
+int64_t keptBytes(const ClusterGraph &graph, ClusterGraph::Id into, ClusterGraph::Id id) { return isReadBefore(graph, into, id) ? resultBytes(graph, id) : 0; }
+
+int64_t besideBytes(const ClusterGraph &graph, ClusterGraph::Id a, ClusterGraph::Id b) {
+  return isReadBefore(graph, a, b) || isReadBefore(graph, b, a) ? std::min(resultBytes(graph, a), resultBytes(graph, b)) : 0;
 }
 
 } // namespace ditc

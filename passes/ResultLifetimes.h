@@ -12,4 +12,8 @@ namespace ditc {
 /// when `into` has been read to the end where `id` stands in the program.
 int64_t keptBytes(const ClusterGraph &graph, ClusterGraph::Id into, ClusterGraph::Id id);
 
+/// Bytes that results of both, made at once, take more than those of one after the other: of the smaller one, where the first
+/// is read to the end before the second stands in the program.
+int64_t besideBytes(const ClusterGraph &graph, ClusterGraph::Id a, ClusterGraph::Id b);
+
 } // namespace ditc

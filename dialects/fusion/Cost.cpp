@@ -152,6 +152,11 @@ bool isWorthHolding(double savedMicroseconds, int64_t bytes) {
   return savedMicroseconds * 1e6 >= kMicrosecondsPerMegabyte * static_cast<double>(bytes);
 }
 
+bool isWorthHoldingShortly(double savedMicroseconds, int64_t bytes) {
+  constexpr double kMicrosecondsPerMegabyte = 0.4;
+  return savedMicroseconds * 1e6 >= kMicrosecondsPerMegabyte * static_cast<double>(bytes);
+}
+
 /// Attention of 8-bit numbers as measured on an H200: attention of 16-bit numbers takes so many times its roofline, of which so much
 /// is saved, as the softmax stays; and the two launches that quantise take so long for each byte of operands.
 static constexpr double kAttentionRooflines = 1.35, kWideSaving = 0.2, kNarrowSaving = 0.1, kQuantizeSecondsPerByte = 0.6e-12, kQuantizeLaunchesSeconds = 5e-6;

@@ -60,6 +60,11 @@ bool recomputePays(const Work &reader, const Work &producer, double repeats, uns
 /// they fill half of it (600 x 2304: 1.3 us); all of 28 blocks, copied into one weight, would save 0.5 us for each.
 bool isWorthHolding(double savedMicroseconds, int64_t bytes);
 
+/// The same of memory that is held within a block, where something else may use it before and behind: 0.4 us a megabyte. The first
+/// layer of an MLP of image and text (512 x 12288 of K 3072: some 2 us a megabyte) is one launch; the same layer of two blocks of
+/// 32760 tokens each (8960 columns of K 1536: 0.02 us) is two.
+bool isWorthHoldingShortly(double savedMicroseconds, int64_t bytes);
+
 /// Seconds that products of one 16-bit input win as products of fp8 numbers: they run at twice the rate and read half the
 /// bytes, but the input is read and written once more by a launch of its own. That a kernel which makes the input often quantises
 /// it on the way is not counted: what is left then are products that are hardly faster. Below 0 when they lose.

@@ -57,6 +57,12 @@ public:
     (void)keptBytes;
     return acceptsTogether(a, b);
   }
+  /// The same of two kernels of equal code on inputs of their own. `besideBytes` says how many bytes of results would be there at
+  /// once that are not one after the other, which takes a search.
+  virtual Verdict acceptsAsStreams(const Cluster &a, const Cluster &b, llvm::function_ref<int64_t()> besideBytes) const {
+    (void)besideBytes;
+    return acceptsTogether(a, b);
+  }
 };
 
 /// The templates of a target, in order of preference.

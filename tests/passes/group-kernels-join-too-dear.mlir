@@ -63,3 +63,32 @@ func.func @fifth(%x: tensor<4096x1152xbf16>, %w: tensor<1152x1152xbf16>) -> (ten
   %e = dit.matmul %x, %w transpose_rhs : (tensor<4096x1152xbf16>, tensor<1152x1152xbf16>) -> tensor<4096x1152xbf16>
   return %a, %b, %c, %d, %e : tensor<4096x1152xbf16>, tensor<4096x1152xbf16>, tensor<4096x1152xbf16>, tensor<4096x1152xbf16>, tensor<4096x1152xbf16>
 }
+
+// -----
+
+// The MLPs of two streams of a video. Each product fills the GPU ninety times over, so that one launch saves next to nothing; their
+// results, 587 MB each, would be there at once.
+// REMARK: {{\[}}Missed{{\]}} GroupKernels {{.*}}Function=videos {{.*}}Producer=a.net.0:a0, {{.*}}Reader=b.net.0:b0, {{.*}}Reason=join_too_dear, Relation=beside
+// CHECK-LABEL: func.func @videos
+// CHECK: %[[A:.*]] = dit.fusion "gemm"(%arg0, %arg2)
+// CHECK: %[[B:.*]] = dit.fusion "gemm"(%arg1, %arg3)
+func.func @videos(%x: tensor<32760x1536xbf16>, %y: tensor<32760x1536xbf16>, %wa: tensor<8960x1536xbf16>, %wb: tensor<8960x1536xbf16>, %va: tensor<1536x8960xbf16>, %vb: tensor<1536x8960xbf16>) -> (tensor<32760x1536xbf16>, tensor<32760x1536xbf16>) {
+  %a0 = dit.matmul %x, %wa transpose_rhs : (tensor<32760x1536xbf16>, tensor<8960x1536xbf16>) -> tensor<32760x8960xbf16> loc("a0"("a.net.0"))
+  %a1 = dit.matmul %a0, %va transpose_rhs : (tensor<32760x8960xbf16>, tensor<1536x8960xbf16>) -> tensor<32760x1536xbf16>
+  %b0 = dit.matmul %y, %wb transpose_rhs : (tensor<32760x1536xbf16>, tensor<8960x1536xbf16>) -> tensor<32760x8960xbf16> loc("b0"("b.net.0"))
+  %b1 = dit.matmul %b0, %vb transpose_rhs : (tensor<32760x8960xbf16>, tensor<1536x8960xbf16>) -> tensor<32760x1536xbf16>
+  return %a1, %b1 : tensor<32760x1536xbf16>, tensor<32760x1536xbf16>
+}
+
+// -----
+
+// Those of an image and its text (FLUX.1) are one launch: 512 rows are two waves of tiles, and 12.6 MB.
+// CHECK-LABEL: func.func @text
+// CHECK: %{{.*}}:2 = dit.fusion "gemm"(%arg0, %arg2, %arg1, %arg3)
+func.func @text(%x: tensor<4096x3072xbf16>, %y: tensor<512x3072xbf16>, %wa: tensor<12288x3072xbf16>, %wb: tensor<12288x3072xbf16>, %va: tensor<3072x12288xbf16>, %vb: tensor<3072x12288xbf16>) -> (tensor<4096x3072xbf16>, tensor<512x3072xbf16>) {
+  %a0 = dit.matmul %x, %wa transpose_rhs : (tensor<4096x3072xbf16>, tensor<12288x3072xbf16>) -> tensor<4096x12288xbf16>
+  %a1 = dit.matmul %a0, %va transpose_rhs : (tensor<4096x12288xbf16>, tensor<3072x12288xbf16>) -> tensor<4096x3072xbf16>
+  %b0 = dit.matmul %y, %wb transpose_rhs : (tensor<512x3072xbf16>, tensor<12288x3072xbf16>) -> tensor<512x12288xbf16>
+  %b1 = dit.matmul %b0, %vb transpose_rhs : (tensor<512x12288xbf16>, tensor<3072x12288xbf16>) -> tensor<512x3072xbf16>
+  return %a1, %b1 : tensor<4096x3072xbf16>, tensor<512x3072xbf16>
+}

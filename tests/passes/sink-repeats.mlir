@@ -133,3 +133,36 @@ func.func @other(%t: tensor<24x4x1xf32>, %s: tensor<1x6x8xf32>, %x: tensor<24x8x
   }
   return %y : tensor<24x8xf32>
 }
+
+// -----
+
+// A map that repeats a row by itself is a part of the map that reads it; in front of a product it sees the row once.
+// CHECK-LABEL: func.func @map
+// CHECK: %[[A:.*]] = dit.map(%arg0) : (tensor<1x8xf32>) -> tensor<24x8xf32>
+// CHECK: dit.map(%arg2, %[[A]])
+// CHECK: %[[B:.*]] = dit.map(%arg0) : (tensor<1x8xf32>) -> tensor<1x8xf32>
+// CHECK: dit.matmul %[[B]], %arg1 transpose_rhs {{.*}} -> tensor<1x8xf32>
+func.func @map(%e: tensor<1x8xf32>, %w: tensor<8x8xf32>, %x: tensor<24x8xf32>) -> (tensor<24x8xf32>, tensor<24x8xf32>) {
+  %a = dit.map(%e) : (tensor<1x8xf32>) -> tensor<24x8xf32> {
+  ^bb0(%p: f32):
+    %r = math.exp %p : f32
+    dit.yield %r : f32
+  }
+  %y = dit.map(%x, %a) : (tensor<24x8xf32>, tensor<24x8xf32>) -> tensor<24x8xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %s = arith.mulf %p, %q : f32
+    dit.yield %s : f32
+  }
+  %b = dit.map(%e) : (tensor<1x8xf32>) -> tensor<24x8xf32> {
+  ^bb0(%p: f32):
+    %r = math.tanh %p : f32
+    dit.yield %r : f32
+  }
+  %m = dit.matmul %b, %w transpose_rhs : (tensor<24x8xf32>, tensor<8x8xf32>) -> tensor<24x8xf32>
+  %z = dit.map(%x, %m) : (tensor<24x8xf32>, tensor<24x8xf32>) -> tensor<24x8xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %s = arith.mulf %p, %q : f32
+    dit.yield %s : f32
+  }
+  return %y, %z : tensor<24x8xf32>, tensor<24x8xf32>
+}

@@ -5,6 +5,7 @@
 #include "codegen/templates/hopper/Products.h"
 
 #include "codegen/cuda/sm90/GemmTiles.h"
+#include "codegen/cuda/sm90/Hopper.h"
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 
@@ -118,14 +119,22 @@ struct Columns {
   /// The kernel reads each where it is.
   bool areInPlace() const { return count == 1 || (count <= kMaxGemmWeights && isTiled); }
   int64_t copiedBytes() const { return areInPlace() ? 0 : bytes; }
-  double microseconds() const {
-    GemmNeeds needs;
-    if (count > 1)
-      needs.weightColumns = widths;
-    return gemmMicroseconds(size, needs);
+  double microseconds() const { return gemmMicroseconds(size, needs()); }
+  /// The share of one wave of tiles over the GPU, which is the most that a tail of idle multiprocessors takes.
+  double waveMicroseconds() const {
+    GemmTiles tiles = gemmCandidates(size, needs()).front();
+    double waves = static_cast<double>(tileCount(size, tiles) * tiles.cluster()) / kHopperMultiprocessors;
+    return microseconds() / std::max(waves, 1.0);
   }
 
 private:
+  GemmNeeds needs() const {
+    GemmNeeds needs;
+    if (count > 1)
+      needs.weightColumns = widths;
+    return needs;
+  }
+
   void add(dit::MatmulOp op) {
     int64_t width = tensorType(op.getResult()).getShape().back();
     size = {1, productRows(op), size.columns + width, tensorType(op.getLhs()).getShape().back()};
@@ -192,6 +201,16 @@ public:
     int64_t held = keptBytes + both.copiedBytes() - first.copiedBytes() - second.copiedBytes();
     double saved = first.microseconds() + second.microseconds() - both.microseconds();
     if (held > 0 && !isWorthHolding(saved, held))
+      return {Reason::JoinTooDear, b.anchors.front()->getOperand(1)};
+    return {};
+  }
+
+  /// One launch saves the tail of a wave of tiles, at most. Of products that fill the GPU many times over that is nothing beside
+  /// their results.
+  Verdict acceptsAsStreams(const Cluster &a, const Cluster &b, llvm::function_ref<int64_t()> besideBytes) const override {
+    if (Verdict verdict = acceptsTogether(a, b); !verdict)
+      return verdict;
+    if (int64_t bytes = besideBytes(); bytes > 0 && !isWorthHoldingShortly(std::min(Columns({&a}).waveMicroseconds(), Columns({&b}).waveMicroseconds()), bytes))
       return {Reason::JoinTooDear, b.anchors.front()->getOperand(1)};
     return {};
   }
