@@ -7,6 +7,10 @@
 // A slice of columns passes a permute always, and a reshape where it takes a range of the outermost of the dimensions that
 // the columns were split into. Slices of rows stay: what is behind them says how all rows are stored.
 //
+// A product whose rows part behind it, each part into its own maps (CogView4's image and text, behind one output projection), is a
+// product of each part, with the same weight: one launch of two inputs, with an epilogue for each. Columns of a linear layer that nobody
+// reads are not computed.
+//
 // What was padded and is cut again (Mochi's attention, whose text was packed) is not padded: the pad moves behind the views, to the
 // slices, where canonicalisation drops it, or pads those parts alone that reach over the edge.
 //
@@ -224,11 +228,102 @@ private:
   }
 };
 
+/// Is the value read by element-wise maps only, as a residual stream reads what is added to it?
+bool isReadByMaps(Value value) {
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) { return isa<dit::MapOp>(user) && shapeOf(user->getResult(0)) == shapeOf(value); });
+}
+
+/// A product of the rows of two streams, which part behind it, is a product of each stream with the same weight.
+struct SplitProduct : OpRewritePattern<dit::MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::MatmulOp op, PatternRewriter &rewriter) const override {
+    SmallVector<dit::SliceOp> parts;
+    for (Operation *user : op->getUsers())
+      parts.push_back(dyn_cast<dit::SliceOp>(user));
+    if (parts.size() != 2 || !llvm::all_of(parts, [&](dit::SliceOp part) { return part && isStream(part) && isReadByMaps(part.getResult()); }))
+      return failure();
+    if (tensorType(op.getRhs()).getRank() != 2 || parts[0].getType().getNumElements() + parts[1].getType().getNumElements() != op.getType().getNumElements())
+      return failure();
+    for (dit::SliceOp part : parts) {
+      Ranges rows = Ranges::of(part);
+      rows.sizes.back() = shapeOf(op.getLhs()).back();
+      rewriter.setInsertionPoint(op);
+      Value lhs = rows.apply(op.getLhs(), part.getLoc(), rewriter);
+      rewriter.replaceOpWithNewOp<dit::MatmulOp>(part, part.getType(), lhs, op.getRhs(), op.getBias(), op.getTransposeRhs());
+    }
+    return success();
+  }
+
+private:
+  /// Fewer are not worth rows of tiles of their own.
+  static constexpr int64_t kLeastRows = 64;
+
+  /// A range of rows, of all batches.
+  static bool isStream(dit::SliceOp part) {
+    ArrayRef<int64_t> whole = shapeOf(part.getInput()), rows = part.getType().getShape();
+    size_t rowAxis = whole.size() - 2;
+    for (size_t dim = 0; dim < whole.size(); ++dim)
+      if (part.getSteps()[dim] != 1 || (dim != rowAxis && whole[dim] != rows[dim]))
+        return false;
+    return rows[rowAxis] >= kLeastRows;
+  }
+};
+
+/// Columns of a linear layer that nobody reads are not computed: the others are rows of its weight, a view.
+struct DropColumns : OpRewritePattern<dit::MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::MatmulOp op, PatternRewriter &rewriter) const override {
+    int64_t columns = shapeOf(op.getResult()).back();
+    std::optional<std::pair<int64_t, int64_t>> read = columnsRead(op.getResult());
+    if (!op.getTransposeRhs() || tensorType(op.getRhs()).getRank() != 2 || !read)
+      return failure();
+    auto [first, end] = *read;
+    first -= first % kColumns;
+    end = std::min<int64_t>(llvm::alignTo(end, kColumns), columns);
+    if (end - first == columns)
+      return failure();
+    Value weight = dit::SliceOp::create(rewriter, op.getLoc(), tensorType(op.getRhs()).clone({end - first, shapeOf(op.getRhs())[1]}), op.getRhs(), {first, 0}, {1, 1});
+    Value bias = op.getBias();
+    if (bias)
+      bias = dit::SliceOp::create(rewriter, op.getLoc(), tensorType(bias).clone({end - first}), bias, {first}, {1});
+    SmallVector<int64_t> shape(op.getType().getShape());
+    shape.back() = end - first;
+    auto product = dit::MatmulOp::create(rewriter, op.getLoc(), op.getType().clone(shape), op.getLhs(), weight, bias, true);
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+      auto slice = cast<dit::SliceOp>(user);
+      Ranges ranges = Ranges::of(slice);
+      ranges.offsets.back() -= first;
+      rewriter.setInsertionPoint(slice);
+      rewriter.replaceOp(slice, ranges.apply(product, slice.getLoc(), rewriter));
+    }
+    return success();
+  }
+
+private:
+  /// What tiles are made of: parts of a layer begin and end where kernels copy its weight by whole pieces.
+  static constexpr int64_t kColumns = 64;
+
+  /// From the first to behind the last, where all of the value is read by slices.
+  static std::optional<std::pair<int64_t, int64_t>> columnsRead(Value value) {
+    std::optional<std::pair<int64_t, int64_t>> read;
+    for (Operation *user : value.getUsers()) {
+      auto slice = dyn_cast<dit::SliceOp>(user);
+      if (!slice || slice.getType().getNumElements() == 0)
+        return std::nullopt;
+      int64_t first = slice.getOffsets().back(), end = first + (slice.getType().getShape().back() - 1) * slice.getSteps().back() + 1;
+      read = read ? std::pair(std::min(read->first, first), std::max(read->second, end)) : std::pair(first, end);
+    }
+    return read;
+  }
+};
+
 class HoistSlices : public impl::HoistSlicesBase<HoistSlices> {
 public:
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>, SinkPad<dit::PermuteOp>, SinkPad<dit::ViewOp>>(&getContext());
+    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>, SinkPad<dit::PermuteOp>, SinkPad<dit::ViewOp>, SplitProduct, DropColumns>(&getContext());
     dit::SliceOp::getCanonicalizationPatterns(patterns, &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

@@ -109,3 +109,79 @@ func.func @mixed(%x: tensor<4x6xf32>) -> tensor<16xf32> {
   %s = dit.slice %v offsets [0] steps [1] : tensor<32xf32> -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
+
+// -----
+
+// Rows of a product that part behind it, each into maps of its own, are a product of each part.
+// CHECK-LABEL: @streams
+// CHECK-DAG: %[[T:.*]] = dit.slice %arg0 offsets [0, 0, 0] steps [1, 1, 1] : tensor<2x160x32xf32> -> tensor<2x64x32xf32>
+// CHECK-DAG: %[[I:.*]] = dit.slice %arg0 offsets [0, 64, 0] steps [1, 1, 1] : tensor<2x160x32xf32> -> tensor<2x96x32xf32>
+// CHECK-DAG: dit.matmul %[[T]], %arg1 bias %arg2 transpose_rhs
+// CHECK-DAG: dit.matmul %[[I]], %arg1 bias %arg2 transpose_rhs
+// CHECK-NOT: tensor<2x160x16xf32>
+func.func @streams(%x: tensor<2x160x32xf32>, %w: tensor<16x32xf32>, %b: tensor<16xf32>, %text: tensor<2x64x16xf32>, %image: tensor<2x96x16xf32>) -> (tensor<2x64x16xf32>, tensor<2x96x16xf32>) {
+  %m = dit.matmul %x, %w bias %b transpose_rhs : (tensor<2x160x32xf32>, tensor<16x32xf32>, tensor<16xf32>) -> tensor<2x160x16xf32>
+  %t = dit.slice %m offsets [0, 0, 0] steps [1, 1, 1] : tensor<2x160x16xf32> -> tensor<2x64x16xf32>
+  %i = dit.slice %m offsets [0, 64, 0] steps [1, 1, 1] : tensor<2x160x16xf32> -> tensor<2x96x16xf32>
+  %u = dit.map(%text, %t) : (tensor<2x64x16xf32>, tensor<2x64x16xf32>) -> tensor<2x64x16xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    dit.yield %r : f32
+  }
+  %j = dit.map(%image, %i) : (tensor<2x96x16xf32>, tensor<2x96x16xf32>) -> tensor<2x96x16xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    dit.yield %r : f32
+  }
+  return %u, %j : tensor<2x64x16xf32>, tensor<2x96x16xf32>
+}
+
+// -----
+
+// Parts that are put together again, that only views read, or that are few rows: one product.
+// CHECK-LABEL: @one_stream
+// CHECK: dit.matmul {{.*}} -> tensor<1x160x16xf32>
+// CHECK-NOT: dit.matmul
+// CHECK-LABEL: @few_rows
+// CHECK: dit.matmul {{.*}} -> tensor<1x65x16xf32>
+// CHECK-NOT: dit.matmul
+func.func @one_stream(%x: tensor<1x160x32xf32>, %w: tensor<16x32xf32>) -> tensor<1x160x16xf32> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<1x160x32xf32>, tensor<16x32xf32>) -> tensor<1x160x16xf32>
+  %t = dit.slice %m offsets [0, 0, 0] steps [1, 1, 1] : tensor<1x160x16xf32> -> tensor<1x64x16xf32>
+  %i = dit.slice %m offsets [0, 64, 0] steps [1, 1, 1] : tensor<1x160x16xf32> -> tensor<1x96x16xf32>
+  %c = dit.concat(%i, %t) axis 1 : (tensor<1x96x16xf32>, tensor<1x64x16xf32>) -> tensor<1x160x16xf32>
+  return %c : tensor<1x160x16xf32>
+}
+func.func @few_rows(%x: tensor<1x65x32xf32>, %w: tensor<16x32xf32>) -> (tensor<1x1x16xf32>, tensor<1x64x16xf32>) {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<1x65x32xf32>, tensor<16x32xf32>) -> tensor<1x65x16xf32>
+  %t = dit.slice %m offsets [0, 0, 0] steps [1, 1, 1] : tensor<1x65x16xf32> -> tensor<1x1x16xf32>
+  %i = dit.slice %m offsets [0, 1, 0] steps [1, 1, 1] : tensor<1x65x16xf32> -> tensor<1x64x16xf32>
+  %u = dit.map(%t) : (tensor<1x1x16xf32>) -> tensor<1x1x16xf32> {
+  ^bb0(%p: f32):
+    %r = math.exp %p : f32
+    dit.yield %r : f32
+  }
+  %j = dit.map(%i) : (tensor<1x64x16xf32>) -> tensor<1x64x16xf32> {
+  ^bb0(%p: f32):
+    %r = math.sin %p : f32
+    dit.yield %r : f32
+  }
+  return %u, %j : tensor<1x1x16xf32>, tensor<1x64x16xf32>
+}
+
+// -----
+
+// Columns that nobody reads are left out, by whole pieces of 64.
+// CHECK-LABEL: @dead_columns
+// CHECK-NEXT: %[[W:.*]] = dit.slice %arg1 offsets [64, 0] steps [1, 1] : tensor<256x32xf32> -> tensor<128x32xf32>
+// CHECK-NEXT: %[[B:.*]] = dit.slice %arg2 offsets [64] steps [1] : tensor<256xf32> -> tensor<128xf32>
+// CHECK-NEXT: %[[M:.*]] = dit.matmul %arg0, %[[W]] bias %[[B]] transpose_rhs
+// CHECK-DAG: %[[S:.*]] = dit.slice %[[M]] offsets [0, 36] steps [1, 1] : tensor<5x128xf32> -> tensor<5x30xf32>
+// CHECK-DAG: %[[T:.*]] = dit.slice %[[M]] offsets [0, 26] steps [1, 2] : tensor<5x128xf32> -> tensor<5x30xf32>
+// CHECK: return %[[S]], %[[T]]
+func.func @dead_columns(%x: tensor<5x32xf32>, %w: tensor<256x32xf32>, %b: tensor<256xf32>) -> (tensor<5x30xf32>, tensor<5x30xf32>) {
+  %m = dit.matmul %x, %w bias %b transpose_rhs : (tensor<5x32xf32>, tensor<256x32xf32>, tensor<256xf32>) -> tensor<5x256xf32>
+  %s = dit.slice %m offsets [0, 100] steps [1, 1] : tensor<5x256xf32> -> tensor<5x30xf32>
+  %t = dit.slice %m offsets [0, 90] steps [1, 2] : tensor<5x256xf32> -> tensor<5x30xf32>
+  return %s, %t : tensor<5x30xf32>, tensor<5x30xf32>
+}
