@@ -228,6 +228,9 @@ private:
   }
 };
 
+/// Fewer are not worth rows of tiles of their own; modulations of few rows are one launch for all blocks as long as they are alike.
+constexpr int64_t kLeastRows = 64;
+
 /// Is the value read by element-wise maps only, as a residual stream reads what is added to it?
 bool isReadByMaps(Value value) {
   return !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) { return isa<dit::MapOp>(user) && shapeOf(user->getResult(0)) == shapeOf(value); });
@@ -256,9 +259,6 @@ struct SplitProduct : OpRewritePattern<dit::MatmulOp> {
   }
 
 private:
-  /// Fewer are not worth rows of tiles of their own.
-  static constexpr int64_t kLeastRows = 64;
-
   /// A range of rows, of all batches.
   static bool isStream(dit::SliceOp part) {
     ArrayRef<int64_t> whole = shapeOf(part.getInput()), rows = part.getType().getShape();
@@ -270,6 +270,35 @@ private:
   }
 };
 
+/// Columns of products are all that is read of what maps make of them: of the residual stream behind FIBO's last text block, for one.
+struct DropMapColumns : OpRewritePattern<dit::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dit::SliceOp op, PatternRewriter &rewriter) const override {
+    auto map = op.getInput().getDefiningOp<dit::MapOp>();
+    if (!map || !map->hasOneUse() || !cutsColumnsOnly(op) || !isColumn(map.getResult(), map.getType().getRank() - 1))
+      return failure();
+    SmallVector<Value> inputs;
+    for (Value input : map.getInputs()) {
+      Ranges ranges = Ranges::all(shapeOf(input));
+      if (ranges.sizes.back() != 1)
+        ranges.offsets.back() = op.getOffsets().back(), ranges.sizes.back() = op.getType().getShape().back();
+      inputs.push_back(ranges.apply(input, op.getLoc(), rewriter));
+    }
+    auto part = cast<dit::MapOp>(rewriter.clone(*map));
+    part.getInputsMutable().assign(inputs);
+    part.getResult().setType(op.getType());
+    rewriter.replaceOp(op, part);
+    return success();
+  }
+
+private:
+  static bool cutsColumnsOnly(dit::SliceOp op) {
+    ArrayRef<int64_t> whole = shapeOf(op.getInput()), part = op.getType().getShape();
+    return !whole.empty() && whole.drop_back() == part.drop_back() && op.getSteps().back() == 1 && op.getType().getNumElements() > 0;
+  }
+};
+
 /// Columns of a linear layer that nobody reads are not computed: the others are rows of its weight, a view.
 struct DropColumns : OpRewritePattern<dit::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -277,7 +306,7 @@ struct DropColumns : OpRewritePattern<dit::MatmulOp> {
   LogicalResult matchAndRewrite(dit::MatmulOp op, PatternRewriter &rewriter) const override {
     int64_t columns = shapeOf(op.getResult()).back();
     std::optional<std::pair<int64_t, int64_t>> read = columnsRead(op.getResult());
-    if (!op.getTransposeRhs() || tensorType(op.getRhs()).getRank() != 2 || !read)
+    if (!op.getTransposeRhs() || tensorType(op.getRhs()).getRank() != 2 || !read || tensorType(op.getResult()).getNumElements() < kLeastRows * columns)
       return failure();
     auto [first, end] = *read;
     first -= first % kColumns;
@@ -323,7 +352,7 @@ class HoistSlices : public impl::HoistSlicesBase<HoistSlices> {
 public:
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>, SinkPad<dit::PermuteOp>, SinkPad<dit::ViewOp>, SplitProduct, DropColumns>(&getContext());
+    patterns.add<HoistSlice<dit::PermuteOp>, HoistSlice<dit::ViewOp>, SinkPad<dit::PermuteOp>, SinkPad<dit::ViewOp>, SplitProduct, DropMapColumns, DropColumns>(&getContext());
     dit::SliceOp::getCanonicalizationPatterns(patterns, &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

@@ -3,9 +3,9 @@
 // The queries of a joint product: columns 0 to 15, behind a cast.
 // CHECK-LABEL: @unbind
 // CHECK: %[[M:.*]] = dit.matmul
-// CHECK: %[[C:.*]] = dit.map(%[[M]])
-// CHECK: %[[Q:.*]] = dit.slice %[[C]] offsets [0, 0, 16] steps [1, 1, 1] : tensor<2x5x48xf32> -> tensor<2x5x16xf32>
-// CHECK: %[[V:.*]] = dit.view %[[Q]] : tensor<2x5x16xf32> -> tensor<2x5x1x2x8xf32>
+// CHECK: %[[Q:.*]] = dit.slice %[[M]] offsets [0, 0, 16] steps [1, 1, 1] : tensor<2x5x48xbf16> -> tensor<2x5x16xbf16>
+// CHECK: %[[C:.*]] = dit.map(%[[Q]])
+// CHECK: %[[V:.*]] = dit.view %[[C]] : tensor<2x5x16xf32> -> tensor<2x5x1x2x8xf32>
 // CHECK: %[[P:.*]] = dit.permute %[[V]] [2, 0, 3, 1, 4]
 // CHECK: return %[[P]]
 func.func @unbind(%x: tensor<2x5x16xbf16>, %w: tensor<48x16xbf16>) -> tensor<1x2x2x5x8xf32> {
@@ -176,12 +176,44 @@ func.func @few_rows(%x: tensor<1x65x32xf32>, %w: tensor<16x32xf32>) -> (tensor<1
 // CHECK-NEXT: %[[W:.*]] = dit.slice %arg1 offsets [64, 0] steps [1, 1] : tensor<256x32xf32> -> tensor<128x32xf32>
 // CHECK-NEXT: %[[B:.*]] = dit.slice %arg2 offsets [64] steps [1] : tensor<256xf32> -> tensor<128xf32>
 // CHECK-NEXT: %[[M:.*]] = dit.matmul %arg0, %[[W]] bias %[[B]] transpose_rhs
-// CHECK-DAG: %[[S:.*]] = dit.slice %[[M]] offsets [0, 36] steps [1, 1] : tensor<5x128xf32> -> tensor<5x30xf32>
-// CHECK-DAG: %[[T:.*]] = dit.slice %[[M]] offsets [0, 26] steps [1, 2] : tensor<5x128xf32> -> tensor<5x30xf32>
+// CHECK-DAG: %[[S:.*]] = dit.slice %[[M]] offsets [0, 36] steps [1, 1] : tensor<80x128xf32> -> tensor<80x30xf32>
+// CHECK-DAG: %[[T:.*]] = dit.slice %[[M]] offsets [0, 26] steps [1, 2] : tensor<80x128xf32> -> tensor<80x30xf32>
 // CHECK: return %[[S]], %[[T]]
-func.func @dead_columns(%x: tensor<5x32xf32>, %w: tensor<256x32xf32>, %b: tensor<256xf32>) -> (tensor<5x30xf32>, tensor<5x30xf32>) {
-  %m = dit.matmul %x, %w bias %b transpose_rhs : (tensor<5x32xf32>, tensor<256x32xf32>, tensor<256xf32>) -> tensor<5x256xf32>
-  %s = dit.slice %m offsets [0, 100] steps [1, 1] : tensor<5x256xf32> -> tensor<5x30xf32>
-  %t = dit.slice %m offsets [0, 90] steps [1, 2] : tensor<5x256xf32> -> tensor<5x30xf32>
-  return %s, %t : tensor<5x30xf32>, tensor<5x30xf32>
+func.func @dead_columns(%x: tensor<80x32xf32>, %w: tensor<256x32xf32>, %b: tensor<256xf32>) -> (tensor<80x30xf32>, tensor<80x30xf32>) {
+  %m = dit.matmul %x, %w bias %b transpose_rhs : (tensor<80x32xf32>, tensor<256x32xf32>, tensor<256xf32>) -> tensor<80x256xf32>
+  %s = dit.slice %m offsets [0, 100] steps [1, 1] : tensor<80x256xf32> -> tensor<80x30xf32>
+  %t = dit.slice %m offsets [0, 90] steps [1, 2] : tensor<80x256xf32> -> tensor<80x30xf32>
+  return %s, %t : tensor<80x30xf32>, tensor<80x30xf32>
+}
+
+// -----
+
+// Behind maps as well.
+// CHECK-LABEL: @dead_columns_of_map
+// CHECK-DAG: %[[W:.*]] = dit.slice %arg1 offsets [0, 0] steps [1, 1] : tensor<256x32xf32> -> tensor<128x32xf32>
+// CHECK-DAG: %[[X:.*]] = dit.slice %arg2 offsets [0, 0] steps [1, 1] : tensor<80x256xf32> -> tensor<80x128xf32>
+// CHECK-DAG: %[[M:.*]] = dit.matmul %arg0, %[[W]] transpose_rhs
+// CHECK: %[[R:.*]] = dit.map(%[[X]], %[[M]], %arg3)
+// CHECK: return %[[R]]
+func.func @dead_columns_of_map(%x: tensor<80x32xf32>, %w: tensor<256x32xf32>, %r: tensor<80x256xf32>, %g: tensor<80x1xf32>) -> tensor<80x128xf32> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<80x32xf32>, tensor<256x32xf32>) -> tensor<80x256xf32>
+  %a = dit.map(%r, %m, %g) : (tensor<80x256xf32>, tensor<80x256xf32>, tensor<80x1xf32>) -> tensor<80x256xf32> {
+  ^bb0(%p: f32, %q: f32, %h: f32):
+    %t = arith.mulf %q, %h : f32
+    %u = arith.addf %p, %t : f32
+    dit.yield %u : f32
+  }
+  %s = dit.slice %a offsets [0, 0] steps [1, 1] : tensor<80x256xf32> -> tensor<80x128xf32>
+  return %s : tensor<80x128xf32>
+}
+
+// -----
+
+// Of few rows, what is alike stays so.
+// CHECK-LABEL: @modulation
+// CHECK-NEXT: dit.matmul {{.*}} -> tensor<2x256xf32>
+func.func @modulation(%x: tensor<2x32xf32>, %w: tensor<256x32xf32>) -> tensor<2x64xf32> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<2x32xf32>, tensor<256x32xf32>) -> tensor<2x256xf32>
+  %s = dit.slice %m offsets [0, 64] steps [1, 1] : tensor<2x256xf32> -> tensor<2x64xf32>
+  return %s : tensor<2x64xf32>
 }
