@@ -186,7 +186,8 @@ private:
     std::optional<Repetition> behind = repetitionBehind(op, 0, input.repetition);
     if (!behind || !pays(op, *behind))
       return;
-    computeOnce(op, *behind, [&](Value operand) { return operand == op->getOperand(0) ? input.value : operand; });
+    // By place: a product of rows with themselves reads them whole on its right.
+    computeOnce(op, *behind, [&](OpOperand &operand) { return operand.getOperandNumber() == 0 ? input.value : operand.get(); });
   }
 
   /// A map computes each row once where it reads nothing else, and otherwise reads repeated rows by groups.
@@ -199,7 +200,7 @@ private:
       return;
     bool isRepeated = llvm::all_of(map.getInputs(), [&](Value input) { return onceOf(input, *common) != nullptr; });
     if (isRepeated && isTakenByRows(map.getResult(), *common) && !isPartOfMaps(map))
-      computeOnce(map, *common, [&](Value operand) { return onceOf(operand, *common); });
+      computeOnce(map, *common, [&](OpOperand &operand) { return onceOf(operand.get(), *common); });
     else if (llvm::any_of(map.getInputs(), [&](Value input) { return rows.contains(input) && onceOf(input, *common); }))
       readByGroups(map, *common);
   }
@@ -221,11 +222,10 @@ private:
     return !readsRepeated && llvm::all_of(map->getUsers(), llvm::IsaPred<dit::MapOp>);
   }
 
-  void computeOnce(Operation *op, const Repetition &repetition, llvm::function_ref<Value(Value)> operandOf) {
-    IRMapping mapping;
-    for (Value operand : op->getOperands())
-      mapping.map(operand, operandOf(operand));
-    Operation *own = b.clone(*op, mapping);
+  void computeOnce(Operation *op, const Repetition &repetition, llvm::function_ref<Value(OpOperand &)> operandOf) {
+    Operation *own = b.clone(*op);
+    for (OpOperand &operand : op->getOpOperands())
+      own->setOperand(operand.getOperandNumber(), operandOf(operand));
     Value result = op->getResult(0);
     own->getResult(0).setType(tensorType(result).clone(repetition.once(shapeOf(result))));
     rows[result] = {own->getResult(0), repetition};

@@ -166,3 +166,21 @@ func.func @map(%e: tensor<1x8xf32>, %w: tensor<8x8xf32>, %x: tensor<24x8xf32>) -
   }
   return %y, %z : tensor<24x8xf32>, tensor<24x8xf32>
 }
+
+// -----
+
+// Rows times themselves: once on the left, all of them on the right.
+// CHECK-LABEL: func.func @gram
+// CHECK: %[[ALL:.*]] = dit.expand %arg0 : tensor<1x48xf32> -> tensor<24x48xf32>
+// CHECK: %[[M:.*]] = dit.matmul %arg0, %[[ALL]] transpose_rhs : (tensor<1x48xf32>, tensor<24x48xf32>) -> tensor<1x24xf32>
+// CHECK: dit.map(%arg1, %[[M]])
+func.func @gram(%e: tensor<1x48xf32>, %x: tensor<24x24xf32>) -> tensor<24x24xf32> {
+  %v = dit.expand %e : tensor<1x48xf32> -> tensor<24x48xf32>
+  %m = dit.matmul %v, %v transpose_rhs : (tensor<24x48xf32>, tensor<24x48xf32>) -> tensor<24x24xf32>
+  %y = dit.map(%x, %m) : (tensor<24x24xf32>, tensor<24x24xf32>) -> tensor<24x24xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %s = arith.mulf %p, %q : f32
+    dit.yield %s : f32
+  }
+  return %y : tensor<24x24xf32>
+}
