@@ -23,18 +23,10 @@ std::optional<SmallVector<int64_t>> viewedShape(ArrayRef<int64_t> part, ArrayRef
   SmallVector<int64_t> shape(to.size(), 1);
   if (llvm::is_contained(from, 0))
     return std::nullopt;
-  for (size_t i = 0, j = 0; i < from.size();) { // groups of dimensions with equally many elements
-    size_t firstFrom = i, firstTo = j;
-    int64_t count = from[i++], countTo = 1;
-    while (count != countTo || (j < to.size() && to[j] == 1)) {
-      if (count < countTo)
-        count *= from[i++];
-      else
-        countTo *= to[j++];
-    }
-    ArrayRef<int64_t> mine = part.slice(firstFrom, i - firstFrom);
-    if (mine == from.slice(firstFrom, i - firstFrom))
-      llvm::copy(to.slice(firstTo, j - firstTo), shape.begin() + firstTo);
+  for (auto [firstFrom, endFrom, firstTo, endTo] : reshapeGroups(from, to)) {
+    ArrayRef<int64_t> mine = part.slice(firstFrom, endFrom - firstFrom);
+    if (mine == from.slice(firstFrom, endFrom - firstFrom))
+      llvm::copy(to.slice(firstTo, endTo - firstTo), shape.begin() + firstTo);
     else if (llvm::any_of(mine, [](int64_t size) { return size != 1; }))
       return std::nullopt;
   }

@@ -38,6 +38,8 @@
 #include "dialects/fusion/Cost.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
+#include "passes/Strided.h"
+#include "passes/Terms.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -78,25 +80,19 @@ std::optional<Repetition> repetitionBehind(ArrayRef<int64_t> from, const llvm::S
   std::optional<Repetition> found;
   if (llvm::is_contained(from, 0))
     return std::nullopt;
-  for (size_t i = 0, j = 0; i < from.size() && j < to.size();) { // runs of dimensions with equally many elements
-    size_t firstFrom = i, firstTo = j;
-    int64_t left = from[i++], right = to[j++];
-    while (left != right)
-      if (left < right)
-        left *= from[i++];
-      else
-        right *= to[j++];
-    int64_t count = 1;
-    for (size_t dim = firstFrom; dim < i; ++dim) {
+  for (auto [firstFrom, endFrom, firstTo, endTo] : reshapeGroups(from, to)) {
+    int64_t count = 1, all = 1;
+    for (size_t dim = firstFrom; dim < endFrom; ++dim) {
       if (count > 1 && from[dim] > 1 && !repeated[dim])
         return std::nullopt;
       count *= repeated[dim] ? from[dim] : 1;
+      all *= from[dim];
     }
     if (count == 1)
       continue;
-    const int64_t *whole = llvm::find(to.slice(firstTo, j - firstTo), left);
+    const int64_t *whole = llvm::find(to.slice(firstTo, endTo - firstTo), all);
     int64_t axis = whole - to.begin();
-    if (found || axis == static_cast<int64_t>(j) || axis + 1 == static_cast<int64_t>(to.size()))
+    if (found || axis == static_cast<int64_t>(endTo) || axis + 1 == static_cast<int64_t>(to.size()))
       return std::nullopt;
     found = Repetition{axis, count};
   }
@@ -171,7 +167,7 @@ private:
 
   void startAt(dit::ExpandOp expand, Value result) {
     if (std::optional<Repetition> found = repetitionOf(expand, shapeOf(result)))
-      rows[result] = {viewAs(found->once(shapeOf(result)), expand.getInput()), *found};
+      rows[result] = {viewAs(b, expand.getInput().getLoc(), expand.getInput(), found->once(shapeOf(result))), *found};
   }
 
   /// An operation with one operand that counts.
@@ -239,16 +235,14 @@ private:
     for (Value operand : map.getInputs()) {
       Value once = onceOf(operand, repetition);
       Value row = once ? once : operand;
-      mapping.map(operand, isOneGroup ? row : viewAs(repetition.grouped(shapeOf(row), once ? 1 : repetition.count), row));
+      mapping.map(operand, isOneGroup ? row : viewAs(b, row.getLoc(), row, repetition.grouped(shapeOf(row), once ? 1 : repetition.count)));
     }
     Operation *own = b.clone(*map, mapping);
     if (!isOneGroup)
       own->getResult(0).setType(map.getType().clone(repetition.grouped(all, repetition.count)));
-    map.getResult().replaceAllUsesWith(viewAs(all, own->getResult(0)));
+    map.getResult().replaceAllUsesWith(viewAs(b, own->getLoc(), own->getResult(0), all));
     map.erase();
   }
-
-  Value viewAs(ArrayRef<int64_t> shape, Value value) { return b.createOrFold<dit::ViewOp>(value.getLoc(), tensorType(value).clone(shape), value); }
 
   //===-- Where it pays ---------------------------------------------------------------------------===//
 
@@ -296,8 +290,9 @@ private:
 
   Value spread(const Rows &once, ArrayRef<int64_t> shape) {
     RankedTensorType type = tensorType(once.value);
-    Value one = viewAs(once.repetition.grouped(shapeOf(once.value), 1), once.value);
-    return viewAs(shape, dit::ExpandOp::create(b, one.getLoc(), type.clone(once.repetition.grouped(shape, once.repetition.count)), one));
+    Value one = viewAs(b, once.value.getLoc(), once.value, once.repetition.grouped(shapeOf(once.value), 1));
+    Value all = dit::ExpandOp::create(b, one.getLoc(), type.clone(once.repetition.grouped(shape, once.repetition.count)), one);
+    return viewAs(b, one.getLoc(), all, shape);
   }
 
   Block &block;

@@ -72,6 +72,23 @@ std::optional<plan::Layout> viewLayout(Operation *viewOp, const plan::Layout &la
   return result;
 }
 
+SmallVector<ReshapeGroup> reshapeGroups(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  SmallVector<ReshapeGroup> groups;
+  for (size_t i = 0, j = 0; i < from.size();) {
+    ReshapeGroup group{i, 0, j, 0};
+    int64_t count = from[i++], countTo = 1;
+    while (count != countTo || (j < to.size() && to[j] == 1)) {
+      if (count < countTo)
+        count *= from[i++];
+      else
+        countTo *= to[j++];
+    }
+    group.endFrom = i, group.endTo = j;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
 std::optional<int64_t> keptAxis(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t axis) {
   int64_t before = 1, count = 1;
   for (int64_t size : from.take_front(axis))

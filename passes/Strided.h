@@ -22,6 +22,14 @@ std::optional<plan::Layout> viewLayout(mlir::Operation *viewOp, const plan::Layo
 mlir::SmallVector<int64_t> channelsLastShape(mlir::ArrayRef<int64_t> shape);
 mlir::SmallVector<int64_t> channelsLastStrides(mlir::ArrayRef<int64_t> shape);
 
+/// Dimensions of two shapes, without sizes of 0, that hold the same elements in a reshape between them. Either may be none where
+/// the others are of size 1.
+struct ReshapeGroup {
+  size_t firstFrom, endFrom, firstTo, endTo;
+};
+/// The smallest such groups, in order; all dimensions are in one.
+mlir::SmallVector<ReshapeGroup> reshapeGroups(mlir::ArrayRef<int64_t> from, mlir::ArrayRef<int64_t> to);
+
 /// The dimension of `to` that is dimension `axis` of `from` in a reshape between the two: one of the same size behind
 /// equally many elements.
 std::optional<int64_t> keptAxis(mlir::ArrayRef<int64_t> from, mlir::ArrayRef<int64_t> to, int64_t axis);

@@ -83,9 +83,9 @@ bool mayBeOpenBlas(std::string_view file) {
 
 } // namespace
 
-bool Blas::open(const std::string &file) {
-  if (std::string stop = mayBeOpenBlas(file) ? whatStopsOpenBlas() : ""; !stop.empty()) {
-    reason = fmt::format("{}: {}", file, stop);
+bool Blas::open(const std::string &file, const std::string &openBlasStop) {
+  if (!openBlasStop.empty() && mayBeOpenBlas(file)) {
+    reason = fmt::format("{}: {}", file, openBlasStop);
     return false;
   }
   void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -118,13 +118,14 @@ std::span<const char *const> Blas::defaultCandidates() { return kCandidates; }
 
 std::shared_ptr<const Blas> Blas::load(unsigned threads, std::span<const char *const> candidates) {
   std::shared_ptr<Blas> blas(new Blas());
+  std::string stop = whatStopsOpenBlas();
   const char *chosen = std::getenv("DITC_BLAS");
   if (chosen && *chosen) {
-    if (!blas->open(chosen))
+    if (!blas->open(chosen, stop))
       fail("the BLAS library '{}' that DITC_BLAS names cannot be used: {}; name another one or unset DITC_BLAS", chosen,
            blas->reason);
   } else if (std::none_of(candidates.begin(), candidates.end(),
-                          [&](const char *file) { return blas->open(file); })) {
+                          [&](const char *file) { return blas->open(file, stop); })) {
     fail("no BLAS library for matrix products was found (tried {}): {}; install one, on Debian and Ubuntu "
          "libopenblas0-pthread, or name a library with cblas_sgemm in DITC_BLAS",
          fmt::join(candidates, ", "), blas->reason);

@@ -30,7 +30,8 @@ public:
 private:
   Blas() = default;
   static std::span<const char *const> defaultCandidates();
-  bool open(const std::string &file);
+  /// `openBlasStop`: why OpenBLAS cannot be loaded here, or nothing.
+  bool open(const std::string &file, const std::string &openBlasStop);
   void setThreads(unsigned threads) const;
   template <typename T, typename Function>
   void gemmBatch(Function *function, const GemmOp &op, const T *a, const T *b, T *c) const;

@@ -215,6 +215,7 @@ def Dit_ReduceOp : Dit_Op<"reduce", [Pure]> {
   let results = (outs Dit_Tensor:$result);
   let assemblyFormat = "$kind $input `axes` $axes attr-dict `:` functional-type(operands, $result)";
   let hasVerifier = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Dit_ArgReduceOp : Dit_Op<"arg_reduce", [Pure]> {

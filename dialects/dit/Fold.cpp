@@ -426,7 +426,6 @@ static bool isProductWithTable(MapOp op) {
 
 /// sum(table * x) over an axis of two, which is how a product with 2x2 matrices is written out (rotary embedding of pairs), is
 /// the sum of two products: each element is a few operations on its row, as in other spellings, and nothing is reduced.
-/// Registered with the maps, which the sum becomes.
 struct SumOfTwoProducts : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -470,7 +469,9 @@ private:
 };
 
 void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<SplatOperandToScalar, DropDeadOrRepeatedOperands, OperandBeforeExpand, SumOfTwoProducts>(context);
+  patterns.add<SplatOperandToScalar, DropDeadOrRepeatedOperands, OperandBeforeExpand>(context);
 }
+
+void ReduceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) { patterns.add<SumOfTwoProducts>(context); }
 
 } // namespace ditc::dit

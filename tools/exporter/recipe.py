@@ -77,7 +77,22 @@ class Draw:
         return (torch.arange(tokens)[None] < lengths[:, None]).long()
 
 
+Config = dict[str, Any]
 Inputs = dict[str, Any]
+
+TINY_IMAGE = Size(144, 176, text=13, batch=2)  # a grid of 9 x 11: odd, not square
+
+# Of models that take latents packed into tokens, with position ids.
+PACKED_SYMBOLS = (
+    "hidden_states.0=batch",
+    "hidden_states.1=tokens",
+    "encoder_hidden_states.0=batch",
+    "encoder_hidden_states.1=text",
+    "timestep.0=batch",
+    "img_ids.0=tokens",
+    "txt_ids.0=text",
+)
+PACKED_RANGES = ("batch=1..16", "tokens=4..16384", "text=2..512")
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,7 @@ from typing import Any
 
 import torch
 
-from exporter.recipe import Draw, Inputs, Recipe, Size
-
-Config = dict[str, Any]
-_TINY_IMAGE = Size(144, 176, text=13, batch=2)  # a grid of 9 x 11: odd, not square
-
+from exporter.recipe import TINY_IMAGE, Config, Draw, Inputs, Recipe, Size
 
 # ---- DiT -------------------------------------------------------------------------------------------
 
@@ -127,7 +123,7 @@ def _pixart(name: str, text: int, conditions: bool) -> Recipe:
             "caption_channels": 24,
         },
         size=Size(1024, 1024, text=text, batch=2),
-        tiny_size=_TINY_IMAGE,
+        tiny_size=TINY_IMAGE,
         make_inputs=_pixart_inputs,
         symbols=tuple(symbols),
         ranges=("batch=1..16", "height=4..128", "width=4..128", "text=2..512"),

@@ -11,11 +11,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from exporter.recipe import Draw, Inputs, Recipe, Size
-
-Config = dict[str, Any]
-_TINY_IMAGE = Size(144, 176, text=13, batch=2)  # a grid of 9 x 11: odd, not square
-
+from exporter.recipe import TINY_IMAGE, Config, Draw, Inputs, Recipe, Size
 
 # ---- Z-Image ---------------------------------------------------------------------------------------
 
@@ -66,7 +62,7 @@ _Z_IMAGE = Recipe(
         "axes_lens": (96, 32, 32),
     },
     size=Size(1024, 1024, text=512),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_z_image_inputs,
     kept_fp32=frozenset({"t"}),
     prepare=_make_tables,
@@ -112,7 +108,7 @@ _AURA_FLOW = Recipe(
         "pos_embed_max_size": 144,
     },
     size=Size(1024, 1024, text=256, batch=2),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_aura_inputs,
     kept_fp32=frozenset({"timestep"}),
     symbols=(
@@ -171,7 +167,7 @@ _COGVIEW4 = Recipe(
         "rope_axes_dim": (16, 16),
     },
     size=Size(1024, 1024, text=256),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_cogview4_inputs,
     symbols=(
         "hidden_states.0=batch",
@@ -304,7 +300,7 @@ _ERNIE = Recipe(
         "rope_axes_dim": (8, 12, 12),
     },
     size=Size(1024, 1024, text=256, batch=2),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_ernie_inputs,
     symbols=(
         "hidden_states.0=batch",

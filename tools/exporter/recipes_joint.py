@@ -5,16 +5,22 @@ Configurations are those of the released checkpoints."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 
-from exporter.recipe import Draw, Inputs, Recipe, Size, position_ids, token_count
-
-Config = dict[str, Any]
-_TINY_IMAGE = Size(144, 176, text=13, batch=2)  # a grid of 9 x 11: odd, not square
-
+from exporter.recipe import (
+    PACKED_RANGES,
+    PACKED_SYMBOLS,
+    TINY_IMAGE,
+    Config,
+    Draw,
+    Inputs,
+    Recipe,
+    Size,
+    position_ids,
+    token_count,
+)
 
 # ---- Stable Diffusion 3 ----------------------------------------------------------------------------
 
@@ -61,7 +67,7 @@ def _sd3(name: str, layers: int, table: int, dual: tuple[int, ...] = (), qk_norm
             "dual_attention_layers": dual[:1],
         },
         size=Size(1024, 1024, text=333, batch=2),
-        tiny_size=_TINY_IMAGE,
+        tiny_size=TINY_IMAGE,
         make_inputs=_sd3_inputs,
         kept_fp32=frozenset({"timestep"}),
         symbols=(
@@ -99,16 +105,6 @@ _FLUX_TINY = {
     "axes_dims_rope": (8, 12, 12),
 }
 _FLUX_KEPT = frozenset({"timestep", "guidance", "img_ids", "txt_ids"})
-_FLUX_SYMBOLS = (
-    "hidden_states.0=batch",
-    "hidden_states.1=tokens",
-    "encoder_hidden_states.0=batch",
-    "encoder_hidden_states.1=text",
-    "timestep.0=batch",
-    "img_ids.0=tokens",
-    "txt_ids.0=text",
-)
-_FLUX_RANGES = ("batch=1..16", "tokens=4..16384", "text=2..512")
 
 
 def _flux_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
@@ -132,11 +128,11 @@ def _flux(name: str, guidance: bool, text: int) -> Recipe:
         config=_FLUX_CONFIG | {"pooled_projection_dim": 768, "guidance_embeds": guidance},
         tiny=_FLUX_TINY | {"pooled_projection_dim": 24},
         size=Size(1024, 1024, text=text),
-        tiny_size=_TINY_IMAGE,
+        tiny_size=TINY_IMAGE,
         make_inputs=_flux_inputs,
         kept_fp32=_FLUX_KEPT,
-        symbols=_FLUX_SYMBOLS + ("pooled_projections.0=batch",) + (("guidance.0=batch",) if guidance else ()),
-        ranges=_FLUX_RANGES,
+        symbols=PACKED_SYMBOLS + ("pooled_projections.0=batch",) + (("guidance.0=batch",) if guidance else ()),
+        ranges=PACKED_RANGES,
     )
 
 
@@ -161,7 +157,7 @@ _CHROMA = Recipe(
     config=_FLUX_CONFIG | {"approximator_num_channels": 64, "approximator_hidden_dim": 5120, "approximator_layers": 5},
     tiny=_FLUX_TINY | {"approximator_num_channels": 16, "approximator_hidden_dim": 32, "approximator_layers": 2},
     size=Size(1024, 1024, text=512),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_chroma_inputs,
     kept_fp32=_FLUX_KEPT,
 )
@@ -220,7 +216,7 @@ def _qwen(
             "axes_dims_rope": (8, 12, 12),
         },
         size=Size(pixels, pixels, text=512),
-        tiny_size=_TINY_IMAGE,
+        tiny_size=TINY_IMAGE,
         make_inputs=make_inputs,
         kept_fp32=frozenset({"timestep"}),
         symbols=(
@@ -298,7 +294,7 @@ _LUMINA2 = Recipe(
         "cap_feat_dim": 24,
     },
     size=Size(1024, 1024, text=256),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_lumina_inputs,
     kept_fp32=frozenset({"timestep"}),
     prepare=_count_all_tokens,

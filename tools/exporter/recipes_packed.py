@@ -5,16 +5,22 @@ Configurations are those of the released checkpoints."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.nn.functional import pad
 
-from exporter.recipe import Draw, Inputs, Recipe, Size, position_ids, token_count
-
-Config = dict[str, Any]
-_TINY_IMAGE = Size(144, 176, text=13, batch=2)  # a grid of 9 x 11: odd, not square
-
+from exporter.recipe import (
+    PACKED_RANGES,
+    PACKED_SYMBOLS,
+    TINY_IMAGE,
+    Config,
+    Draw,
+    Inputs,
+    Recipe,
+    Size,
+    position_ids,
+    token_count,
+)
 
 # ---- FLUX.2 ----------------------------------------------------------------------------------------
 
@@ -62,20 +68,11 @@ def _flux2(name: str, heads: int, layers: tuple[int, int], text_width: int, guid
             "axes_dims_rope": (8, 8, 8, 8),
         },
         size=Size(1024, 1024, text=512),
-        tiny_size=_TINY_IMAGE,
+        tiny_size=TINY_IMAGE,
         make_inputs=_flux2_inputs,
         kept_fp32=frozenset({"timestep", "guidance"}),
-        symbols=(
-            "hidden_states.0=batch",
-            "hidden_states.1=tokens",
-            "encoder_hidden_states.0=batch",
-            "encoder_hidden_states.1=text",
-            "timestep.0=batch",
-            "img_ids.0=tokens",
-            "txt_ids.0=text",
-        )
-        + (("guidance.0=batch",) if guidance else ()),
-        ranges=("batch=1..16", "tokens=4..16384", "text=2..512"),
+        symbols=PACKED_SYMBOLS + (("guidance.0=batch",) if guidance else ()),
+        ranges=PACKED_RANGES,
     )
 
 
@@ -134,19 +131,11 @@ def _placed(
             "axes_dims_rope": (8, 12, 12),
         },
         size=Size(1024, 1024, text=text),
-        tiny_size=_TINY_IMAGE,
+        tiny_size=TINY_IMAGE,
         make_inputs=make_inputs,
         kept_fp32=frozenset({"timestep", "img_ids", "txt_ids"}),
-        symbols=(
-            "hidden_states.0=batch",
-            "hidden_states.1=tokens",
-            "encoder_hidden_states.0=batch",
-            "encoder_hidden_states.1=text",
-            "timestep.0=batch",
-            "img_ids.0=tokens",
-            "txt_ids.0=text",
-        ),
-        ranges=("batch=1..16", "tokens=4..16384", "text=2..512"),
+        symbols=PACKED_SYMBOLS,
+        ranges=PACKED_RANGES,
     )
 
 
@@ -197,7 +186,7 @@ _FIBO = Recipe(
         "axes_dims_rope": (8, 12, 12),
     },
     size=Size(1024, 1024, text=1024, batch=2),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_fibo_inputs,
     kept_fp32=frozenset({"timestep", "img_ids", "txt_ids"}),
 )
@@ -257,7 +246,7 @@ _KREA2 = Recipe(
         "axes_dims_rope": (8, 12, 12),
     },
     size=Size(1024, 1024, text=512),
-    tiny_size=_TINY_IMAGE,
+    tiny_size=TINY_IMAGE,
     make_inputs=_krea2_inputs,
     kept_fp32=frozenset({"timestep", "position_ids"}),
     symbols=(

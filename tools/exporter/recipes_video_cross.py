@@ -5,13 +5,11 @@ checkpoints."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 
-from exporter.recipe import Draw, Inputs, Recipe, Size, token_count
+from exporter.recipe import Config, Draw, Inputs, Recipe, Size, token_count
 
-Config = dict[str, Any]
 _TINY_VIDEO = Size(80, 112, text=11, frames=9, batch=2)  # 3 latent frames of 10 x 14
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exporter.recipe import Draw, Inputs, Recipe, Size
+from exporter.recipe import Config, Draw, Inputs, Recipe, Size
 
-Config = dict[str, Any]
 _TINY_VIDEO = Size(80, 112, text=11, frames=9, batch=2)  # 3 latent frames of 10 x 14
 
 

@@ -107,23 +107,21 @@ def in_fp32(module):
     each layer while it runs, since one does not leave room for attention. Nothing is lost."""
     types = {tensor: tensor.dtype for tensor in (*module.parameters(), *module.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)}
 
-    def widen(layer, recurse=False):
+    def cast(layer, dtype_of, recurse=False):
         for tensor in (*layer.parameters(recurse), *layer.buffers(recurse)):
             if tensor in types:
-                tensor.data = tensor.data.float()
+                tensor.data = tensor.data.to(dtype_of(tensor))
 
-    def narrow(layer, recurse=False):
-        for tensor in (*layer.parameters(recurse), *layer.buffers(recurse)):
-            if tensor in types:
-                tensor.data = tensor.data.to(types[tensor])
+    def wide(_):
+        return torch.float32
 
     if 4 * sum(tensor.numel() for tensor in types) < 0.7 * torch.cuda.get_device_properties(0).total_memory:
-        widen(module, recurse=True)
+        cast(module, wide, recurse=True)
         yield module
-        narrow(module, recurse=True)
+        cast(module, types.get, recurse=True)
         return
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: widen(layer)) for layer in module.modules()]
-    hooks += [layer.register_forward_hook(lambda layer, _, __: narrow(layer)) for layer in module.modules()]
+    hooks = [layer.register_forward_pre_hook(lambda layer, _: cast(layer, wide)) for layer in module.modules()]
+    hooks += [layer.register_forward_hook(lambda layer, _, __: cast(layer, types.get)) for layer in module.modules()]
     yield module
     for hook in hooks:
         hook.remove()
