@@ -12,7 +12,7 @@ struct Entry {
   std::string_view name, text;
 };
 
-constexpr std::array<Entry, 16> kEntries{{
+constexpr std::array<Entry, 17> kEntries{{
     {Reason::Accepted, "accepted", "shares the kernel"},
     {Reason::WouldCycle, "would_cycle", "the fused kernel would have to wait for its own result"},
     {Reason::RowStatistics, "row_statistics", "it needs statistics over a whole row, of which a tile of the product holds only a part"},
@@ -21,6 +21,7 @@ constexpr std::array<Entry, 16> kEntries{{
     {Reason::TooManyOperands, "too_many_operands", "the template has no place for another operand"},
     {Reason::ShapeMismatch, "shape_mismatch", "it iterates over another shape than the kernel"},
     {Reason::TypeUnsupported, "type_unsupported", "the template does not compute with its element type"},
+    {Reason::EmptyTiles, "empty_tiles", "the product's rows would come in batches of so few that most of each tile stays empty"},
     {Reason::LayoutUnsupported, "layout_unsupported", "its rows do not lie in the pieces of 16 bytes that the kernel copies"},
     {Reason::KeepsRoundings, "keeps_roundings", "one kernel would skip a rounding of the graph, all of which `--numerics eager` keeps"},
     {Reason::NoSlot, "no_slot", "the template has no slot where it could go"},

@@ -22,6 +22,7 @@ enum class Reason {
   TooManyOperands,    ///< the template has no place for another operand
   ShapeMismatch,      ///< iterates over another shape than the kernel
   TypeUnsupported,    ///< element type that the template does not compute with
+  EmptyTiles,         ///< rows would come in batches that fill little of a tile
   LayoutUnsupported,  ///< rows do not lie in the pieces that the kernel copies
   KeepsRoundings,     ///< a rounding of the graph would be skipped, and all are to be kept
   NoSlot,             ///< the template has no slot where this could go

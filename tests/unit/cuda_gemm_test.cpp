@@ -175,6 +175,14 @@ TEST(CudaGemm, FlatRowsComeApartIntoBatches) {
   check(body.build());
 }
 
+/// What is read of rows may lie in runs that are no batches: then the row is divided by their lengths.
+TEST(CudaGemm, OperandsOfSomeRowDimensions) {
+  GemmBody body("bf16");
+  GemmValue y = body.linear(body.input({5, 4, 3, 40}), 72);
+  body.output(body.add(body.times(body.add(y, body.input({1, 4, 1, 72})), body.input({1, 1, 3, 72})), body.input({5, 1, 3, 72})));
+  check(body.build());
+}
+
 TEST(CudaGemm, RefusesRowsThatDoNotStartOnSixteenBytes) {
   CudaCase c = plainGemm("bf16", 1, 16, 64, 64, false);
   c.args[0].strides = {16 * 68, 68, 1};

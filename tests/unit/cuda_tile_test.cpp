@@ -13,6 +13,7 @@
 
 using namespace ditc;
 using namespace ditc::test;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -76,6 +77,21 @@ TEST(RowSplit, JoinsDimensions) {
   EXPECT_EQ(rowStrides({2, 5, 4}, {0, 0, 0}, {10, 4}), Strides({0, 0}));
   EXPECT_EQ(rowStrides({2, 10}, {640, 0}, {2, 10}), Strides({0, 640})); // a gate for each batch
   EXPECT_EQ(rowStrides({}, {}, {1, 1}), Strides({0, 0}));
+}
+
+TEST(RowSplit, FindsRuns) {
+  auto runs = [](std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+    std::vector<std::pair<int64_t, int64_t>> pairs;
+    for (const RowRun &run : rowRuns(sizes, strides))
+      pairs.emplace_back(run.size, run.stride);
+    return pairs;
+  };
+  using Runs = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(runs({2, 10}, {640, 64}), Runs({{20, 64}}));
+  EXPECT_EQ(runs({4, 1, 2}, {0, 7, 64}), Runs({{4, 0}, {2, 64}}));
+  EXPECT_EQ(runs({5, 4, 3}, {0, 64, 0}), Runs({{5, 0}, {4, 64}, {3, 0}}));
+  EXPECT_EQ(runs({3, 5, 4}, {0, 0, 0}), Runs({{60, 0}}));
+  EXPECT_EQ(runs({1}, {64}), Runs());
 }
 
 TEST(RowSplit, CountsBatches) { EXPECT_THAT(batchCounts({1, 2, 1, 5, 4}), testing::ElementsAre(2, 10, 40)); }
@@ -244,6 +260,40 @@ TEST_F(TileTest, RowsAreARunOrBatchesOfRuns) {
   EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {4096, 256, 64, 1})), 2);
   EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {2560, 512, 64, 1})), 10);
   EXPECT_EQ(batchesOf(addedRows({2, 5, 4}, {1280, 64, 320, 1})), 0); // columns of an image before its rows
+}
+
+/// x Wᵀ gate with a gate for each of the inner rows: samples behind tokens.
+CudaCase innerGate(int64_t tokens, int64_t samples, int64_t columns, bool residual) {
+  GemmBody body("bf16");
+  GemmValue y = body.linear(body.input({tokens, samples, 256}), columns, false), gate = body.input({1, samples, columns});
+  body.output(residual ? body.gated(y, gate, body.input({tokens, samples, columns})) : body.times(y, gate));
+  return body.build();
+}
+
+TEST_F(TileTest, FewRowsInEachOfManyBatchesAreOneRun) {
+  EXPECT_THAT(epilogueOf(innerGate(4096, 2, 4096, false)), HasSubstr("loadPair(in0 + row % 2 * 4096 + "));
+  EXPECT_THAT(epilogueOf(innerGate(4096, 2, 4096, true), ResidualBy::CopyEngine), AllOf(HasSubstr("RESIDUAL = true"), HasSubstr("loadPair(in0 + row % 2 * 4096 + ")));
+  EXPECT_THAT(epilogueOf(innerGate(2, 4096, 4096, false)), HasSubstr("loadPair(in0 + row * 4096 + ")); // many in each of few
+  EXPECT_THAT(epilogueOf(innerGate(8, 2, 4096, false)), HasSubstr("loadPair(in0 + row * 4096 + "));    // nothing to win
+}
+
+/// Results whose rows come in batches cannot be one run: heads in front of the rows.
+TEST_F(TileTest, BatchesThatLeaveTilesEmptyAreRefused) {
+  auto verdictOf = [&](int64_t batches, int64_t rows) {
+    GemmBody body("bf16");
+    GemmValue y = body.view(body.linear(body.input({batches, rows, 2560}), 2560), {batches, rows, 20, 128});
+    body.output(body.permute(body.norm(y, "rms", true), {0, 2, 1, 3}));
+    mlir::ScopedDiagnosticHandler quiet(&context, [](mlir::Diagnostic &) { return mlir::success(); });
+    plan::KernelOp kernel = parse(body.build());
+    mlir::SmallVector<mlir::MemRefType> types;
+    for (unsigned i = 0; i < kernel.getNumArgs(); ++i)
+      types.push_back(kernel.getArgType(i));
+    return std::string(nameOf(GemmKernel().read(kernel.getBody().front(), types, mlir::SmallVector<int64_t>(types.size(), 16), ResidualBy::Loads).reason));
+  };
+  EXPECT_EQ(verdictOf(512, 12), "empty_tiles");
+  EXPECT_EQ(verdictOf(2, 3072), "accepted");
+  EXPECT_EQ(verdictOf(4, 77), "accepted"); // 4 tiles instead of 3
+  EXPECT_EQ(verdictOf(4, 12), "accepted"); // one tile more costs less than a launch
 }
 
 TEST_F(TileTest, FusionsAreTakenAsTheirArgumentsLie) {

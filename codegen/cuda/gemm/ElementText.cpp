@@ -114,9 +114,8 @@ std::string ElementText::strideText(unsigned argument, bool ofBatch, int64_t str
   return fmt::format("stride{}", entry->second);
 }
 
-/// Elements from the start, as code. Rows are the tile's row, or its batch and row.
-std::string ElementText::address(const LoadKey &key) {
-  const auto &[argument, index, lanes, move] = key;
+/// What the tile's row adds to the address, or its batch and row; where they are no runs, quotients and remainders of the row.
+std::string ElementText::rowTerms(unsigned argument, const TileIndex &index) {
   std::string text;
   auto addTerm = [&](const std::string &term) { text += (text.empty() ? "" : " + ") + term; };
   SmallVector<int64_t> sizes, strides;
@@ -124,13 +123,31 @@ std::string ElementText::address(const LoadKey &key) {
     sizes.push_back(current->vars[i].size);
     strides.push_back(index.coefficient(i));
   }
-  auto found = rowStrides(sizes, strides, split);
-  failedAddress |= !found;
-  auto [ofRow, ofBatch] = found.value_or(std::pair<int64_t, int64_t>(0, 0));
-  if (split.batches > 1 && ofBatch != 0)
-    addTerm("at.batch * " + strideText(argument, true, ofBatch));
-  if (ofRow != 0)
-    addTerm("row * " + strideText(argument, false, ofRow));
+  if (auto found = rowStrides(sizes, strides, split)) {
+    auto [ofRow, ofBatch] = *found;
+    if (split.batches > 1 && ofBatch != 0)
+      addTerm("at.batch * " + strideText(argument, true, ofBatch));
+    if (ofRow != 0)
+      addTerm("row * " + strideText(argument, false, ofRow));
+    return text;
+  }
+  if (!split.divides || program.problems.size() > 1) { // products that share this code may have other lengths
+    failedAddress = true;
+    return text;
+  }
+  int64_t inner = 1;
+  SmallVector<RowRun> runs = rowRuns(sizes, strides);
+  for (size_t i = runs.size(); i-- > 0; inner *= runs[i].size)
+    if (runs[i].stride != 0)
+      addTerm(fmt::format("row{}{} * {}", inner > 1 ? fmt::format(" / {}", inner) : "", i > 0 ? fmt::format(" % {}", runs[i].size) : "", runs[i].stride));
+  return text;
+}
+
+/// Elements from the start, as code.
+std::string ElementText::address(const LoadKey &key) {
+  const auto &[argument, index, lanes, move] = key;
+  std::string text = rowTerms(argument, index);
+  auto addTerm = [&](const std::string &term) { text += (text.empty() ? "" : " + ") + term; };
   unsigned var = program.columnVar(*current);
   int64_t first = index.coefficient(var);
   if (program.head == 0) {

@@ -55,6 +55,7 @@ private:
   std::string addLoad(const TileExpr &load, int64_t move);
   size_t pointer(unsigned argument);
   std::string strideText(unsigned argument, bool ofBatch, int64_t stride);
+  std::string rowTerms(unsigned argument, const TileIndex &index);
   std::string address(const LoadKey &key);
   std::string print(const TileExpr &expr);
   std::string printAccumulator(const TileExpr &expr);

@@ -21,7 +21,7 @@ using Kind = TileExpr::Kind;
 class EpilogueWriter {
 public:
   EpilogueWriter(const TileProgram &program, const TileProblem &problem, ArrayRef<MemRefType> types, const RowSplit &split, ArrayRef<int64_t> alignments, ResidualBy residualBy)
-      : program(program), problem(problem), types(types), alignments(alignments), residualBy(residualBy), elements(program, types, split, alignments, result) {}
+      : program(program), problem(problem), types(types), split(split), alignments(alignments), residualBy(residualBy), elements(program, types, split, alignments, result) {}
 
   std::optional<EpilogueText> write() {
     chooseResidual();
@@ -69,10 +69,14 @@ private:
   bool isFull(const TileOutput &output, const TileExpr &load) const {
     if (load.index.coefficient(program.columnVar(output)) != 2)
       return false;
-    for (size_t row = 0; row < output.rowDims.size(); ++row)
-      if (int64_t stride = load.index.coefficient(row); stride == 0 || stride % 8 != 0)
+    SmallVector<int64_t> sizes, strides;
+    for (size_t row = 0; row < output.rowDims.size(); ++row) {
+      sizes.push_back(output.vars[row].size);
+      strides.push_back(load.index.coefficient(row));
+      if (strides.back() == 0 || strides.back() % 8 != 0)
         return false;
-    return !output.rowDims.empty();
+    }
+    return !output.rowDims.empty() && rowStrides(sizes, strides, split); // its copies do not divide rows
   }
 
   void writeType(const std::vector<EpiloguePart> &parts) {
@@ -335,6 +339,7 @@ private:
   const TileProgram &program;
   const TileProblem &problem;
   ArrayRef<MemRefType> types;
+  RowSplit split;
   ArrayRef<int64_t> alignments;
   ResidualBy residualBy;
   EpilogueText result;

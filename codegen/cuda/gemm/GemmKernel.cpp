@@ -58,11 +58,25 @@ void ProblemArguments::splitByBatch() {
     llvm::append_range(counts, batchCounts(dimensions(types[argumentOf(output)], output.rowDims).first));
   llvm::sort(counts);
   int64_t rows = split.batches * split.rows;
-  for (int64_t batches : counts)
-    if (batches < rows && rows % batches == 0 && fits({batches, rows / batches})) {
-      split = {batches, rows / batches};
-      return;
-    }
+  const auto *batches = llvm::find_if(counts, [&](int64_t count) { return count < rows && rows % count == 0 && fits({count, rows / count}); });
+  bool isFound = batches != counts.end();
+  RowSplit divided{1, rows, true};
+  if ((!isFound || leavesTilesEmpty({*batches, rows / *batches})) && fits(divided))
+    split = divided;
+  else if (isFound)
+    split = {*batches, rows / *batches};
+}
+
+bool ProblemArguments::leavesTilesEmpty(const RowSplit &split) const {
+  constexpr int64_t kTileRows = 128;
+  constexpr double kLaunchFlop = 6e9; // what a GPU multiplies in 10 us
+  int64_t tiles = split.batches * llvm::divideCeil(split.rows, kTileRows), dense = llvm::divideCeil(split.batches * split.rows, kTileRows);
+  GemmSize size = this->size();
+  return tiles >= 2 * dense && 2.0 * static_cast<double>((tiles - dense) * kTileRows) * static_cast<double>(size.columns) * static_cast<double>(size.k) > kLaunchFlop;
+}
+
+bool ProblemArguments::leftIsOneRun() const {
+  return llvm::all_of(problem.a, [&](unsigned argument) { return rowStridesOf(argument, {1, split.batches * split.rows}).has_value(); });
 }
 
 WeightRows ProblemArguments::weightRows(size_t i) const {
@@ -96,6 +110,8 @@ Verdict GemmKernel::read(Block &body, ArrayRef<MemRefType> types, ArrayRef<int64
   for (ProblemArguments &arguments : problems) {
     if (inBatches)
       arguments.splitByBatch();
+    if (arguments.leavesTilesEmpty())
+      return {Reason::EmptyTiles, arguments.problem.product().getResult()};
     std::optional<EpilogueText> text = arguments.epilogue(residual);
     bool fits = text && llvm::all_of(arguments.problem.a, [&](unsigned argument) { return arguments.rowStridesOf(argument).has_value(); }) &&
                 llvm::all_of(arguments.problem.outputs, [&](const TileOutput &output) { return arguments.rowStridesOf(output).has_value(); });

@@ -32,8 +32,11 @@ public:
 
   /// Everything lies so that all rows are one batch.
   bool isOneRun() const { return fits({1, split.batches * split.rows}); }
-  /// Into as few batches as everything allows; leaves one when there is no way.
+  /// Into as few batches as everything allows. One with divided rows where that would leave tiles empty, or where there is no
+  /// other way; leaves one when there is none at all.
   void splitByBatch();
+  /// Batches that what is fused with the product asks for leave most of each tile empty, for longer than a launch would take.
+  bool leavesTilesEmpty() const { return leftIsOneRun() && leavesTilesEmpty(split); }
 
   /// Nothing when an operand cannot be addressed by batch and row.
   std::optional<EpilogueText> epilogue(ResidualBy residual) const { return writeEpilogue(program, problem, types, split, alignments, residual); }
@@ -63,6 +66,8 @@ public:
 
 private:
   bool fits(const RowSplit &split) const;
+  bool leavesTilesEmpty(const RowSplit &split) const;
+  bool leftIsOneRun() const;
   std::optional<std::pair<int64_t, int64_t>> rowStridesOf(unsigned argument, const RowSplit &split) const;
   std::optional<std::pair<int64_t, int64_t>> rowStridesOf(const TileOutput &output, const RowSplit &split) const;
 

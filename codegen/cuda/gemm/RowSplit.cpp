@@ -36,6 +36,16 @@ std::optional<std::pair<int64_t, int64_t>> rowStrides(ArrayRef<int64_t> sizes, A
   return std::nullopt;
 }
 
+SmallVector<RowRun> rowRuns(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
+  SmallVector<RowRun> runs;
+  for (auto [size, stride] : llvm::zip_equal(sizes, strides))
+    if (size > 1 && !runs.empty() && runs.back().stride == stride * size)
+      runs.back() = {runs.back().size * size, stride};
+    else if (size > 1)
+      runs.push_back({size, stride});
+  return runs;
+}
+
 SmallVector<int64_t> batchCounts(ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> counts;
   int64_t count = 1;
