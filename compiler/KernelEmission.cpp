@@ -46,6 +46,8 @@ static nlohmann::json describeTiles(const ChosenTiles &chosen) {
     tiles["gpu"] = chosen.gpu;
   if (!chosen.note.empty())
     tiles["note"] = chosen.note;
+  if (chosen.time)
+    tiles["model_us"] = chosen.time->expected, tiles["roofline_us"] = chosen.time->roofline;
   return tiles;
 }
 
@@ -74,6 +76,9 @@ void emitCudaKernels(CompileState &state, const TuningChoice &tuning, const std:
                          {"source", fmt::format("{}/{}.cu", arch.name, kernel.name)}});
     if (kernel.tiles)
       resources.back()["tiles"] = describeTiles(*kernel.tiles);
+    if (kernel.tiles && kernel.tiles->time && kernel.tiles->time->isPoor())
+      state.result.warnings.push_back(fmt::format("kernel {} of {} is far from what the GPU could do: the tiles' model expects {:.0f} us, its roofline time is {:.0f} us ({})", kernel.name, target,
+                                                  kernel.tiles->time->expected, kernel.tiles->time->roofline, kernel.tiles->key.text()));
     if (kernel.spillBytes > 0)
       state.result.warnings.push_back(fmt::format("kernel {} of {} spills {} bytes of registers", kernel.name, target, kernel.spillBytes));
     if (kernel.serializesProducts)

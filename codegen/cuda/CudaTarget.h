@@ -24,12 +24,20 @@ std::vector<std::string> cudaArchNames();
 /// epilogues: theirs would skip the rounding of the product.
 std::shared_ptr<const TargetKernels> cudaTargetKernels(const CudaArch &arch, bool keepRoundings = false);
 
+/// Microseconds that the analytic model expects of a product on an H200, and below which no kernel could multiply it.
+struct ProductTime {
+  double expected = 0, roofline = 0;
+  /// Far from the roofline, and by much.
+  bool isPoor() const { return expected > 4 * roofline + 50; }
+};
+
 /// Tiles of a kernel, and where they come from.
 struct ChosenTiles {
   tuning::Key key;      ///< what a database knows the kernel by
   tuning::Tiles tiles;
-  std::string gpu;      ///< the GPU that they were measured on; empty: the analytic model took them
-  std::string note;     ///< why an entry of the database was not used
+  std::string gpu = {};  ///< the GPU that they were measured on; empty: the analytic model took them
+  std::string note = {}; ///< why an entry of the database was not used
+  std::optional<ProductTime> time = {}; ///< of the model's own tiles, where the model knows the GPU
 };
 
 /// One compiled kernel, for the report and the package.

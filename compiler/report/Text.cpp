@@ -248,6 +248,11 @@ static std::string tilesText(const json &kernels) {
   return measured + model == 0 ? "" : fmt::format("{} measured{}, {} by the model", measured, gpus, model);
 }
 
+/// "; the model expects 886 us, roofline 640 us"
+static std::string tilesTimeText(const json &tiles) {
+  return tiles.contains("model_us") ? fmt::format("; the model expects {:.0f} us, roofline {:.0f} us", tiles["model_us"].get<double>(), tiles["roofline_us"].get<double>()) : "";
+}
+
 /// The gemm kernels of every target with their tiles.
 static std::string tuningText(const json &report) {
   std::string text;
@@ -259,8 +264,8 @@ static std::string tuningText(const json &report) {
     text += fmt::format("\ntiles of the gemm kernels for {}: {}\n", target, sum);
     for (const json &kernel : kernels.at("resources"))
       if (kernel.contains("tiles"))
-        text += fmt::format("  {:<9}{:<26}{}\n           {}\n", kernel.at("tiles").at("from").get<std::string>(), clip(kernel.at("name"), 25), kernel.at("tiles").at("text").get<std::string>(),
-                            kernel.at("tiles").at("key").get<std::string>());
+        text += fmt::format("  {:<9}{:<26}{}\n           {}{}\n", kernel.at("tiles").at("from").get<std::string>(), clip(kernel.at("name"), 25), kernel.at("tiles").at("text").get<std::string>(),
+                            kernel.at("tiles").at("key").get<std::string>(), tilesTimeText(kernel.at("tiles")));
     for (const json &note : kernels.at("tuning").at("notes"))
       text += fmt::format("  note: {}\n", note.get<std::string>());
   }

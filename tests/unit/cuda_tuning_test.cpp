@@ -46,6 +46,20 @@ protected:
 
 } // namespace
 
+TEST_F(CudaTuning, TheModelKnowsItsTime) {
+  std::optional<ProductTime> flux = read(plainGemm("bf16", 1, 4096, 12288, 3072, false)).modelTime();
+  ASSERT_TRUE(flux);
+  EXPECT_NEAR(flux->roofline, 2e6 * 4096 * 12288 * 3072 / 989e12, 1);
+  EXPECT_GT(flux->expected, flux->roofline);
+  EXPECT_LT(flux->expected, 1.2 * flux->roofline);
+  EXPECT_FALSE(flux->isPoor());
+  EXPECT_FALSE(read(plainGemm("bf16", 1, 16, 64, 64, false)).modelTime()->isPoor()); // short is not poor
+  GemmBody body("bf16"); // 512 batches of four rows that lie apart: tiles are all but empty
+  body.output(body.linear(body.input({512, 4, 4096}, {8 * 4096, 4096, 1}), 4096));
+  EXPECT_TRUE(read(body.build()).modelTime()->isPoor());
+  EXPECT_FALSE(read(plainGemm("bf16", 1, 4096, 3072, 3072, false), "sm_80").modelTime()); // a GPU that it does not know
+}
+
 TEST_F(CudaTuning, KeysSayWhatMatters) {
   EXPECT_EQ(read(plainGemm("bf16", 1, 4096, 3072, 3072, false)).key().text(), "gemm sm_90a bf16 1x4096x3072x3072 (none)");
   EXPECT_EQ(read(plainGemm("f16", 1, 300, 64, 4096, true), "sm_80").key().text(), "gemm sm_80 f16 1x300x64x4096 (bias, 1 operands)");

@@ -4,6 +4,7 @@
 #include "codegen/cuda/gemm/MmaGemm.h"
 #include "codegen/cuda/sm90/Hopper.h"
 #include "codegen/cuda/tuning/TileFields.h"
+#include "dialects/fusion/Cost.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/StringExtras.h"
@@ -107,6 +108,20 @@ tuning::Tiles GemmTuning::modelTiles() const {
   if (arch.hasWgmma())
     return fieldsOf(gemmCandidates(kernel.sizes, GemmNeeds::of(kernel)).front());
   return fieldsOf(chooseMmaTiles(arch, kernel.sizes, mmaColumns(kernel), kernel.weightColumns()));
+}
+
+std::optional<ProductTime> GemmTuning::modelTime() const {
+  if (!arch.hasWgmma())
+    return std::nullopt;
+  Work work;
+  for (const GemmSize &size : kernel.sizes) {
+    double rows = static_cast<double>(size.batches * size.rows), columns = static_cast<double>(size.columns), k = static_cast<double>(size.k);
+    work.bytesRead += static_cast<double>(size.operandBytes) * (rows + columns) * k;
+    work.bytesWritten += static_cast<double>(dit::elementBytes(kernel.resultType())) * rows * columns / (kernel.program.gated ? 2 : 1);
+  }
+  work.matrixFlops = flopOf(kernel.sizes);
+  work.fp8Flops = kernel.operandType() == kernel.resultType() ? 0 : work.matrixFlops;
+  return ProductTime{gemmMicroseconds(kernel.sizes, GemmNeeds::of(kernel)), 1e6 * rooflineSeconds(work, *findGpu("H200"))};
 }
 
 std::vector<tuning::Tiles> GemmTuning::candidates(size_t most) const {

@@ -4,6 +4,7 @@
 // worth measuring. Both templates, so that what chooses and what measures need not know them apart.
 #pragma once
 
+#include "codegen/cuda/CudaTarget.h"
 #include "codegen/cuda/gemm/GemmKernel.h"
 #include "runtime/tuning/Database.h"
 
@@ -17,6 +18,8 @@ public:
   tuning::Key key() const;
   /// What the analytic model takes.
   tuning::Tiles modelTiles() const;
+  /// What it expects of them; nothing of GPUs that it does not know.
+  std::optional<ProductTime> modelTime() const;
   /// The model's tiles, then others by what the model expects of them: `most` in all.
   std::vector<tuning::Tiles> candidates(size_t most) const;
   /// Why the kernel cannot have these tiles: a database may come from anywhere. Empty when it can.

@@ -8,7 +8,7 @@
 namespace ditc {
 
 ChosenTiles chooseTiles(const GemmTuning &gemm, const tuning::Database *database, std::string_view gpu) {
-  ChosenTiles chosen{gemm.key(), gemm.modelTiles(), "", ""};
+  ChosenTiles chosen{.key = gemm.key(), .tiles = gemm.modelTiles(), .time = gemm.modelTime()};
   const tuning::Entry *entry = database ? database->find(chosen.key, gpu) : nullptr;
   if (!entry)
     return chosen;
