@@ -70,6 +70,20 @@ Value Placement::allocate(Location loc, Value tensor, bool prepared) {
   return program.createBuffer(loc, tensorType(tensor), plan::Space::Arena);
 }
 
+/// Results of a kernel that takes rows together, whose threads have elements side by side: stored in an order that has rows
+/// innermost, each of them would be an access of its own (12 times slower), which readers of such a view are not.
+static bool isOfRows(Value tensor) {
+  auto fusion = tensor.getDefiningOp<dit::FusionOp>();
+  return fusion && fusion.getFamily() == "rowwise" && llvm::any_of(fusion.getBodyBlock(), llvm::IsaPred<dit::NormOp, dit::ReduceOp>);
+}
+
+static bool movesColumns(dit::PermuteOp permute) {
+  ArrayRef<int64_t> from = tensorType(permute.getInput()).getShape();
+  auto last = [&](auto dims) { return *llvm::find_if(dims, [&](int64_t dim) { return from[dim] > 1; }); };
+  bool isOne = llvm::all_of(from, [](int64_t size) { return size == 1; });
+  return !isOne && last(llvm::reverse(permute.getPermutation())) != last(llvm::reverse(llvm::to_vector(llvm::seq<int64_t>(0, from.size()))));
+}
+
 /// Memory for `tensor` as its reader wants it to lie: the place in a concat, or the dense layout of a permuted view.
 /// Null when no reader has such a wish.
 Value Placement::placeForReader(Location loc, Value tensor) {
@@ -86,7 +100,8 @@ Value Placement::placeForReader(Location loc, Value tensor) {
   Value place = destinations.lookup(result);
   if (!place)
     place = placeForReader(loc, result);
-  bool wanted = place || isa<dit::PermuteOp>(view);
+  auto permute = dyn_cast<dit::PermuteOp>(view);
+  bool wanted = place || (permute && !(isOfRows(tensor) && movesColumns(permute)));
   if (!wanted)
     return {};
   if (!place)

@@ -175,6 +175,17 @@ TEST(RowwiseVerdict, RefusesStatisticsThatEveryColumnNeedsAnew) {
             "crosses_rows");
 }
 
+TEST(RowwiseVerdict, RefusesStatisticsThatAnotherOneNeedsForEachOfItsElements) {
+  // A sum over the tokens of something normalised: every element of a sum would need the norm of its own token.
+  auto sumOfNorm = [](const std::string &tokens, const std::string &columns) {
+    std::string shape = "tensor<" + tokens + "x" + columns + "xf32>", turned = "tensor<" + columns + "x" + tokens + "xf32>", sums = "tensor<" + columns + "x1xf32>";
+    return "func.func @f(%a: " + shape + ") -> " + sums + " {\n  %0 = dit.norm rms %a axes 1 eps 0.1 : (" + shape + ") -> " + shape + "\n  %1 = dit.permute %0 [1, 0] : " + shape + " -> " +
+           turned + "\n  %2 = dit.reduce sum %1 axes [1] : (" + turned + ") -> " + sums + "\n  return %2 : " + sums + "\n}";
+  };
+  EXPECT_EQ(rowwiseVerdict(sumOfNorm("512", "256")), "crosses_rows");
+  EXPECT_EQ(rowwiseVerdict(sumOfNorm("512", "4")), "accepted"); // four values are as quick to norm as to store
+}
+
 TEST(RowwiseVerdict, EmittingWhatIsRefusedIsAnError) {
   RowwiseOutcome outcome = emitRowwiseUnit("func.func @f(%a: tensor<4xi64>) -> tensor<4xi64> {\n"
                                            "  %0, %1 = dit.sort %a axis 0 : (tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi64>)\n  return %0 : tensor<4xi64>\n}");

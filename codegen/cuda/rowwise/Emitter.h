@@ -75,6 +75,7 @@ struct Probe {
     mlir::Operation *op;
     Index place;
     int64_t size;
+    int64_t within = 1; ///< StatisticUse::within
     bool isContiguous = false;
   };
   struct Load {

@@ -130,7 +130,7 @@ Demand demandOf(const Problem &problem, size_t output) {
       std::vector<bool> used;
       for (const Linear &place : use.place)
         indices.collect(place, used);
-      StatisticUse found{use.op, use.size, {}, use.isContiguous};
+      StatisticUse found{use.op, use.size, {}, use.within, use.isContiguous};
       for (unsigned i = 0; i < demand.factors.size() && i < used.size(); ++i)
         if (used[i])
           found.dims.push_back(i);
@@ -333,7 +333,7 @@ double recomputation(const Problem &problem, const Part &part) {
   for (const StatisticUse &use : part.statistics) {
     double input = std::max<double>(1, tensorType(use.op->getOperand(0)).getNumElements());
     bool serial = !part.hasRows || isSerial(problem, use, elements);
-    most = std::max(most, static_cast<double>(serial ? elements : part.rows) * static_cast<double>(use.size) / input);
+    most = std::max(most, static_cast<double>(serial ? elements : part.rows) * static_cast<double>(use.within) * static_cast<double>(use.size) / input);
   }
   return most;
 }

@@ -31,6 +31,7 @@ struct StatisticUse {
   mlir::Operation *op;
   int64_t size;                     ///< elements that are combined
   mlir::SmallVector<unsigned> dims; ///< factors of the output (by position) that its place depends on
+  int64_t within = 1;               ///< elements of other statistics for each of which it is computed
   bool isContiguous = false;        ///< what is combined lies side by side in memory
 };
 

@@ -121,8 +121,14 @@ Statistic Emitter::statistic(Operation *op, const Index &place) {
 Statistic Emitter::probeStatistic(Operation *op, const Index &place) {
   if (!scopes[0]->values.try_emplace("statistic" + keyOf(op->getResult(0), place)).second)
     return {};
-  int64_t size = combinedSize(op);
-  prober->uses.push_back({op, place, size});
+  int64_t size = combinedSize(op), within = 1;
+  std::vector<bool> used;
+  for (const Linear &linear : place)
+    indices->collect(linear, used);
+  for (auto [column, around] : prober->columns)
+    if (column < used.size() && used[column])
+      within *= prober->uses[around].size;
+  prober->uses.push_back({op, place, size, within});
   Linear column = indices->counter("c", size, false);
   bool hasVariable = !column.terms.empty();
   if (hasVariable)

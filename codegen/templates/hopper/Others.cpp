@@ -109,6 +109,8 @@ public:
       return {Reason::CrossesRows, reduce.getInput()};
     if (!isa<dit::ViewOp, dit::PermuteOp, dit::SliceOp, dit::ConcatOp, dit::MapOp, dit::NormOp, dit::ReduceOp>(op))
       return {Reason::NoSlot, op->getOperand(0)};
+    if (Verdict verdict = keepsRows(cluster, op); !verdict)
+      return verdict;
     // Either it walks over the same elements, or it shuffles the columns of a row (RoPE after a norm).
     bool walks = isa<dit::ViewOp, dit::MapOp, dit::NormOp, dit::ReduceOp>(op) && sameRows(cluster, op);
     if (!walks)
@@ -138,6 +140,37 @@ private:
       if (axis != rank - 1 - static_cast<int64_t>(i))
         return false;
     return true;
+  }
+
+  /// Behind a statistic: another one over its rows, of several columns, would compute it again for each of them, and results
+  /// that lie side by side along the rows would be stored element by element.
+  static Verdict keepsRows(const Cluster &cluster, Operation *op) {
+    if (llvm::none_of(cluster.ops, llvm::IsaPred<dit::NormOp, dit::ReduceOp>))
+      return {};
+    const DimRoles *roles = RoleMap(cluster).find(op->getOperand(0));
+    if (!roles)
+      return {};
+    ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
+    auto isRow = [&](int64_t dim) { return (*roles)[dim] == DimRole::Row; };
+    SmallVector<int64_t> combined = combinedDims(op, shape);
+    if (!combined.empty() && llvm::all_of(combined, isRow) && llvm::is_contained(*roles, DimRole::Column))
+      return {Reason::CrossesRows, op->getOperand(0)};
+    if (auto permute = dyn_cast<dit::PermuteOp>(op))
+      for (int64_t dim : llvm::reverse(permute.getPermutation()))
+        if (shape[dim] > 1)
+          return isRow(dim) ? Verdict{Reason::NoSlot, permute.getInput()} : Verdict();
+    return {};
+  }
+
+  /// Dimensions that a norm or reduction takes together, but those of one element.
+  static SmallVector<int64_t> combinedDims(Operation *op, ArrayRef<int64_t> shape) {
+    SmallVector<int64_t> dims;
+    if (auto norm = dyn_cast<dit::NormOp>(op))
+      dims = llvm::to_vector(llvm::seq<int64_t>(static_cast<int64_t>(shape.size()) - norm.getAxes(), shape.size()));
+    else if (auto reduce = dyn_cast<dit::ReduceOp>(op))
+      dims = llvm::to_vector(reduce.getAxes());
+    llvm::erase_if(dims, [&](int64_t dim) { return shape[dim] == 1; });
+    return dims;
   }
 
   /// Elements of the space that an operation iterates over.
