@@ -110,12 +110,26 @@ Value Placement::placeForReader(Location loc, Value tensor) {
   return layout ? program.createView(loc, place, tensorType(tensor).getShape(), *layout) : Value();
 }
 
+/// An image that is read by maps only, on its way to tokens: whatever lies side by side in their result are its channels.
+static bool becomesTokens(Value image) {
+  return !image.use_empty() && llvm::all_of(image.getUses(), [&](OpOperand &use) {
+    Operation *reader = use.getOwner();
+    if (auto fusion = dyn_cast<dit::FusionOp>(reader))
+      return fusion.getFamily() == "rowwise" && becomesTokens(fusion.getBodyBlock().getArgument(use.getOperandNumber()));
+    if (auto permute = dyn_cast<dit::PermuteOp>(reader))
+      return permute.getPermutation().back() == 1;
+    return isa<dit::MapOp>(reader) && tensorType(reader->getResult(0)).getShape() == tensorType(image).getShape() && becomesTokens(reader->getResult(0));
+  });
+}
+
 /// A depthwise convolution of an image that has its channels last gives such an image: a kernel that turned it would wait for
-/// its stores, and what follows goes element by element. Null for everything else.
+/// its stores, and what follows goes element by element. Any other one does where its result becomes tokens, and stores its sums
+/// as well in that order. Null for everything else.
 Value Placement::placeLikeInput(Value tensor) {
   auto conv = tensor.getDefiningOp<dit::ConvOp>();
   ArrayRef<int64_t> shape = tensorType(tensor).getShape();
-  if (!conv || conv.getGroups() != tensorType(conv.getInput()).getDimSize(1) || conv.getGroups() != shape[1])
+  bool isDepthwise = conv && conv.getGroups() == tensorType(conv.getInput()).getDimSize(1) && conv.getGroups() == shape[1];
+  if (!isDepthwise && !(conv && becomesTokens(tensor)))
     return {};
   if (plan::layoutOf(memoryType(program.memoryOf(conv.getInput()))).strides[1] != 1)
     return {};

@@ -66,7 +66,8 @@ TEST(GemmTiles, ManyWavesShareAnOperand) {
   needs.head = 128;
   EXPECT_EQ(best({1, 4608, 21504, 3072}, needs).clusterM, 2);
   GemmTiles twoStreams = gemmCandidates({GemmSize{1, 4096, 12288, 3072}, GemmSize{1, 512, 12288, 3072}}, {}).front();
-  EXPECT_EQ(twoStreams.clusterM, 1); // 512 rows end inside of a pair
+  EXPECT_EQ(twoStreams.clusterM, 1); // wide tiles of two products do not
+  EXPECT_EQ(gemmCandidates({GemmSize{1, 8192, 9216, 3072}, GemmSize{1, 512, 9216, 3072}}, GemmNeeds{.head = 128, .weightColumns = {3072, 3072, 3072}, .loadsRows = true}).front().clusterM, 2);
 }
 
 TEST(GemmTiles, CandidatesFitTheKernel) {
