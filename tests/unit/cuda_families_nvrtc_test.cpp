@@ -157,6 +157,24 @@ std::vector<Unit> units() {
                   .config = "epsilon = 1.0e-15 : f64, normaliser = true, relu = true",
                   .args = {{"bf16", {2, 70, 1024, 32}}, {"f32", {4, 2, 70, 33, 32}}, {"bf16", {2, 70, 1024, 32}, {2293760, 32, 2240, 1}}},
                   .reference = ""}});
+  all.push_back({"linear_state_112",
+                 emitLinearState,
+                 {.family = "linear_state",
+                  .config = "normaliser = true",
+                  .args = {{"bf16", {1, 20, 32760, 112}}, {"bf16", {1, 20, 32760, 112}}, {"f32", {8, 1, 20, 113, 112}}},
+                  .reference = ""}});
+  all.push_back({"linear_apply_112",
+                 emitLinearApply,
+                 {.family = "linear_apply",
+                  .config = "epsilon = 0.0 : f64, normaliser = true",
+                  .args = {{"bf16", {1, 20, 32760, 112}}, {"f32", {8, 1, 20, 113, 112}}, {"f32", {1, 20, 32760, 112}, {73382400, 3669120, 1, 32760}}},
+                  .reference = ""}});
+  all.push_back({"linear_state_f32",
+                 emitLinearState,
+                 {.family = "linear_state",
+                  .config = "",
+                  .args = {{"f32", {1, 20, 700, 112}}, {"f32", {1, 20, 700, 112}}, {"f32", {1, 1, 20, 112, 112}}},
+                  .reference = ""}});
   all.push_back({"linear_apply_f32",
                  emitLinearApply,
                  {.family = "linear_apply",

@@ -69,6 +69,48 @@ TEST(CudaLinear, ResultsOfAnyShape) {
     families.check(applyCase(l));
 }
 
+/// Operands of 16 bits whose channels are pieces of 16 bytes go by tensor cores, in tiles of 32 or 64, and whatever the sizes.
+const Linear kPieces[] = {
+    {.element = "bf16", .batch = 1, .heads = 2, .tokens = 64, .d = 64, .e = 64, .normaliser = false, .tokenMajor = true},
+    {.element = "bf16", .batch = 2, .heads = 1, .tokens = 300, .d = 112, .e = 72, .parts = 3},
+    {.element = "bf16", .batch = 1, .heads = 3, .tokens = 261, .d = 72, .e = 112, .relu = false, .tokenMajor = true},
+    {.element = "bf16", .batch = 1, .heads = 1, .tokens = 40, .d = 8, .e = 24},
+    {.element = "f16", .batch = 1, .heads = 2, .tokens = 200, .d = 96, .e = 40, .parts = 2},
+};
+
+TEST(CudaLinear, PiecesGoByTensorCores) {
+  for (const Linear &l : kPieces) {
+    CudaFamilies states(emitLinearState), results(emitLinearApply);
+    states.check(stateCase(l));
+    EXPECT_THAT(states.unit.text, testing::HasSubstr("linear_state_mma::run"));
+    results.check(applyCase(l));
+    EXPECT_THAT(results.unit.text, testing::HasSubstr(l.element == "bf16" ? "linear_apply_mma::run" : "linear_apply::run"));
+  }
+}
+
+/// The state counts with 16 bits, not with the eight of bf16.
+TEST(CudaLinear, StatesAreTwoNumbers) {
+  Linear l{.element = "bf16", .batch = 1, .heads = 2, .tokens = 150, .d = 112, .e = 112, .parts = 2, .normaliser = false};
+  CudaCase apply = applyCase(l);
+  apply.args[2] = {"f32", {1, 2, 150, 112}, {2 * 112 * 150, 112 * 150, 1, 150}}; // as SANA-Video takes it: tokens innermost
+  apply.tolerance = 1e-5;
+  CudaFamilies families(emitLinearApply);
+  families.check(apply);
+  EXPECT_THAT(families.unit.text, testing::HasSubstr("linear_apply_mma::run"));
+}
+
+TEST(CudaLinear, StatesThatAreNotFinite) {
+  Linear l{.element = "bf16", .batch = 1, .heads = 1, .tokens = 8, .d = 8, .e = 8, .relu = false, .normaliser = false};
+  CudaCase apply = applyCase(l);
+  apply.args[0].value = [](size_t) { return 1.0; };
+  apply.args[1].value = [](size_t i) { return i == 3 ? std::numeric_limits<double>::infinity() : i == 8 ? std::numeric_limits<double>::quiet_NaN() : 0.5; };
+  CudaFamilies families(emitLinearApply);
+  families.check(apply);
+  EXPECT_EQ(families.result()[0], std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(families.result()[1]));
+  EXPECT_EQ(families.result()[2], 4);
+}
+
 TEST(CudaLinear, ChannelsApart) { // tokens innermost, as images have them
   Linear l{.element = "bf16", .batch = 1, .heads = 2, .tokens = 96, .d = 24, .e = 16};
   CudaCase state = stateCase(l), apply = applyCase(l);

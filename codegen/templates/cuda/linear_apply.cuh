@@ -67,13 +67,11 @@ __device__ void store(const Sums &sums, ElementOf<typename Config::Output> *out,
     int token = firstToken + sums.token + i, e = firstE + sums.e;
     if (token >= Output::size(2) || e >= ROWS)
       continue;
-    float divisor = Config::NORMALISER ? sums.normalisers[i] + Config::EPSILON : 1.0f;
-    float scale = fabsf(divisor) < 1e-30f ? 0x1p64f : 1.0f;  // its reciprocal would be infinite
-    float factor = 1.0f / (divisor * scale);
+    linear_attention::Divisor divisor(Config::NORMALISER ? sums.normalisers[i] + Config::EPSILON : 1.0f);
     Pack<Element, 4> pack;
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      pack.at[j] = narrow<Element>(Config::NORMALISER ? sums.products[i][j] * scale * factor : sums.products[i][j]);
+      pack.at[j] = narrow<Element>(Config::NORMALISER ? divisor.of(sums.products[i][j]) : sums.products[i][j]);
     Element *to = out + token * Output::stride(2) + e * Output::stride(3);
     if constexpr (TOGETHER)
       storePack(to, pack);

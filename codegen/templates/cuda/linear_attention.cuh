@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What linear_state.cuh and linear_apply.cuh share: tiles of tokens x 32 channels of an operand [B, H, N, C] in shared memory,
-// widened to fp32.
+// widened to fp32; and the division that linear_apply_mma.cuh does as well.
 #pragma once
 
 #include "common/tensor.cuh"
@@ -29,5 +29,12 @@ __device__ void fill(Place place, const typename Operand::Element *from, int cou
     }
   }
 }
+
+/// Division by a sum of weights, which may be so small that its reciprocal is infinite.
+struct Divisor {
+  float scale, factor;
+  __device__ explicit Divisor(float divisor) : scale(fabsf(divisor) < 1e-30f ? 0x1p64f : 1.0f), factor(1.0f / (divisor * scale)) {}
+  __device__ float of(float x) const { return x * scale * factor; }
+};
 
 }  // namespace ditc::linear_attention
