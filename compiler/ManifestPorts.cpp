@@ -64,9 +64,14 @@ void describePorts(Manifest &manifest, const ExportedProgram &program, const Pla
     if (spec.kind == InputSpec::Kind::UserInput)
       inputNames[spec.userName] = spec.valueName;
   }
-  for (const OutputSpec &spec : program.outputSpecs)
-    if (spec.kind == OutputSpec::Kind::UserOutput)
+  for (const OutputSpec &spec : program.outputSpecs) {
+    if (spec.kind != OutputSpec::Kind::UserOutput)
+      continue;
+    if (spec.value.kind == Argument::Kind::None)
+      manifest.noneOutputs.push_back(spec.userName);
+    else
       outputNames[spec.userName] = spec.value.text;
+  }
   for (const PortDesc &port : firstPlan.inputs)
     manifest.inputs.push_back(describePort(port, program, inputNames[port.name]));
   for (const PortDesc &port : firstPlan.outputs)

@@ -47,6 +47,7 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   simplify(pm);
   bool keepRoundings = options.numerics == Numerics::Eager;
   pm.addNestedPass<func::FuncOp>(createHoistSlices()); // Q, K and V are columns of their product
+  pm.addNestedPass<func::FuncOp>(createPadAddends()); // behind it: two products where both parts have sums of their own
   pm.addNestedPass<func::FuncOp>(createConvToMatmul()); // patch embedding is a product
   pm.addNestedPass<func::FuncOp>(createRecogniseNorms({.keepRoundings = keepRoundings})); // one spelling for every norm
   pm.addNestedPass<func::FuncOp>(createRecogniseAttention({.keepRoundings = keepRoundings})); // and every attention
@@ -150,6 +151,7 @@ static void registerForListing() {
   registerHoistSlices();
   registerNarrowAttention();
   registerNarrowTables();
+  registerPadAddends();
   registerRotateAllRows();
   registerSinkConcats();
   registerSinkRepeats();

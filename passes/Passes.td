@@ -70,6 +70,10 @@ def HoistSlices : Pass<"ditc-hoist-slices", "::mlir::func::FuncOp"> {
   let summary = "a part of a rearranged value is a rearranged part: queries, keys and values are told apart at their product";
 }
 
+def PadAddends : Pass<"ditc-pad-addends", "::mlir::func::FuncOp"> {
+  let summary = "what is added to some rows of a value is padded and added to all: no rows are put together again";
+}
+
 def NarrowAttention : Pass<"ditc-narrow-attention", "::mlir::func::FuncOp"> {
   let summary = "attention on f32 copies of 16-bit operands reads the operands themselves";
 }

@@ -293,6 +293,8 @@ Manifest readFields(const JsonField &root) {
       [&](const std::string &name, const JsonField &field) { out.weights[name] = readWeight(field, name); });
   out.inputs = root.at("inputs").list(readPort);
   out.outputs = root.at("outputs").list(readPort);
+  if (root.has("none_outputs"))
+    out.noneOutputs = root.at("none_outputs").texts();
   root.at("constant_inputs").members([&](const std::string &name, const JsonField &field) {
     out.constantInputs[name] = readConstant(field);
   });
@@ -315,6 +317,8 @@ OrderedJson toJson(const Manifest &manifest, int version) {
   out["weights"] = objectOf(manifest.weights);
   out["inputs"] = listOf(manifest.inputs);
   out["outputs"] = listOf(manifest.outputs);
+  if (!manifest.noneOutputs.empty())
+    out["none_outputs"] = manifest.noneOutputs;
   out["constant_inputs"] = objectOf(manifest.constantInputs);
   out["pinned"] = manifest.pinned;
   out["buckets"] = listOf(manifest.buckets);

@@ -94,6 +94,7 @@ struct Manifest {
   std::vector<ManifestTarget> targets;
   std::map<std::string, ManifestWeight> weights;
   std::vector<ManifestPort> inputs, outputs;
+  std::vector<std::string> noneOutputs; ///< parts of the result that are None, by the names that tensors would have
   std::map<std::string, ConstantValue> constantInputs;
   std::vector<std::string> pinned; ///< inputs whose values are compiled in; each plan describes them
   std::vector<ManifestBucket> buckets;

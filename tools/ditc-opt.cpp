@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
   ditc::registerHoistSlices();
   ditc::registerNarrowAttention();
   ditc::registerNarrowTables();
+  ditc::registerPadAddends();
   ditc::registerRotateAllRows();
   ditc::registerSinkConcats();
   ditc::registerSinkRepeats();

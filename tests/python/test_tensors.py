@@ -48,7 +48,9 @@ class Structure(unittest.TestCase):
         self.assertEqual(structure.unflatten({"output.0": 1}), (1,))
         self.assertEqual(structure.unflatten({"sample": 1}), {"sample": 1})
         self.assertEqual(structure.unflatten({"a.1": 2, "a.0": 1, "b.c": 3}), {"a": (1, 2), "b": {"c": 3}})
-        self.assertEqual(structure.unflatten({"a.1": 2, "a.3": 1}), {"a": {"1": 2, "3": 1}})
+        self.assertEqual(structure.unflatten({"a.1": 2, "a.3": 1}), {"a": {1: 2, 3: 1}})
+        self.assertEqual(structure.unflatten({"output.0.0": 1, "output.1": None}), ((1,), None))
+        self.assertEqual(structure.assembler(["output.1"], ["output.0"])([2]), (None, 2))
 
 
 class Buffers(unittest.TestCase):

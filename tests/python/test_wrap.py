@@ -17,6 +17,7 @@ from support import (
     needs_compiler,
     needs_diffusers,
     needs_numpy,
+    needs_torch,
 )
 
 if HAS_NUMPY:
@@ -202,6 +203,58 @@ class Repeated(support.TestCase):
         wrapped = ditc.wrap(module, self.model, weights="package")
         for _ in range(2):
             self.assert_close(wrapped(**self.inputs)[0], self.expected)
+
+
+class ControlNet(torch.nn.Module if HAS_TORCH else object):
+    """As those of diffusers: a list and None as results, a number of Python and a list that is not always there as arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj = torch.nn.Linear(8, 8)
+
+    def forward(self, hidden_states, conditioning_scale=1.0, samples=None):
+        hidden_states = self.proj(hidden_states)
+        for sample in samples or ():
+            hidden_states = hidden_states + sample
+        return [hidden_states * conditioning_scale], None
+
+
+@needs_compiler
+@needs_torch
+class Beside(support.TestCase):
+    """What ControlNets take and give."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.module = ControlNet().eval()
+        cls.hidden_states = torch.randn(4, 8)
+        cls.samples = [torch.randn(4, 8), torch.randn(4, 8)]
+        plain = {"hidden_states": cls.hidden_states, "conditioning_scale": torch.tensor(0.5)}
+        cls.paths = [support.scratch() / name for name in ("plain.dita", "control.dita")]
+        for path, kwargs in zip(cls.paths, (plain, {**plain, "samples": cls.samples})):
+            ditc.compile(cls.module, kwargs=kwargs, output=path)
+
+    def assert_same(self, wrapped, *arguments):
+        (result,), none = wrapped(*arguments)
+        with torch.no_grad():
+            torch.testing.assert_close(result, self.module(*arguments)[0][0])
+        self.assertIsNone(none)
+
+    def test_numbers_where_the_package_has_a_tensor(self):
+        wrapped = ditc.wrap(self.module, self.paths[0], on_unknown_shape="error")
+        for scale in (0.7, 0.7, 0, torch.tensor(0.25), 0.7):
+            self.assert_same(wrapped, self.hidden_states, scale)
+        with self.assertRaisesRegex(ditc.Error, "'conditioning_scale' is True"):
+            wrapped(self.hidden_states, True)
+
+    def test_a_package_for_calls_with_samples_and_one_for_those_without(self):
+        inner = ditc.wrap(self.module, self.paths[0], on_unknown_shape="error")
+        wrapped = ditc.wrap(inner, self.paths[1])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # nothing runs eagerly
+            for samples in (self.samples, None, tuple(self.samples)):
+                self.assert_same(wrapped, self.hidden_states, 0.7, samples)
+        self.assertEqual((wrapped.calls, wrapped.fallbacks, inner.calls, inner.fallbacks), (3, 1, 1, 0))
 
 
 def tiny_dit():

@@ -56,10 +56,12 @@ TEST_F(PackageTest, RoundTrip) {
   EXPECT_EQ(package.plan("four", "host").inputs[0].shape[0], 4);
 }
 
-TEST_F(PackageTest, ConstantInputsOfEveryKind) {
+TEST_F(PackageTest, ConstantInputsOfEveryKindAndNoneOutputs) {
   writeTestPackage(forged, {.manifest = [](Manifest &m) {
     m.constantInputs = {{"a", std::monostate()}, {"b", true}, {"c", int64_t{-3}}, {"d", 1.5}, {"e", std::string("s")}};
+    m.noneOutputs = {"output.1"};
   }});
+  EXPECT_EQ(Package::open(forged).manifest().noneOutputs, std::vector<std::string>{"output.1"});
   auto constants = Package::open(forged).manifest().constantInputs;
   EXPECT_TRUE(std::holds_alternative<std::monostate>(constants.at("a")));
   EXPECT_EQ(std::get<bool>(constants.at("b")), true);

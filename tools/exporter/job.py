@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from exporter import build, dynamic, naming, program
-from exporter.folder import Call, check_reload, describe, save_tensors, write_notes
+from exporter.folder import Call, check_reload, describe, save_tensors, tensors, write_notes
 from exporter.recipe import Recipe
 
 
@@ -113,7 +113,7 @@ class Job:
         if self.dtype != "f32":
             save_tensors(eager, self.folder / f"outputs{suffix}_{self.dtype}.safetensors")
             reference = call.cast_floats(torch.float32).run(build.float32_twin(model))
-            rows["eager_error"] = {name: _relative_error(eager[name], value) for name, value in reference.items()}
+            rows["eager_error"] = {name: _relative_error(eager[name], value) for name, value in tensors(reference).items()}
         save_tensors(reference, self.folder / f"outputs{suffix}.safetensors")
         return rows | {"outputs": describe(eager)}
 

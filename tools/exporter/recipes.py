@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from exporter import (
+    recipes_audio,
+    recipes_control,
     recipes_cross,
     recipes_image,
     recipes_joint,
@@ -23,6 +25,8 @@ _FILES = (
     recipes_video,
     recipes_video_joint,
     recipes_video_cross,
+    recipes_control,
+    recipes_audio,
 )
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for file in _FILES for recipe in file.RECIPES}
 

@@ -65,7 +65,7 @@ class Context:
                 ran = self._run(placed, kind, out, bucket, gpu.current_stream(), abi.CUDA)
                 gpu.record([*placed.values(), *ran.results.values()])
         self._calls.learn(kind, gpu, inputs, bucket, ran)
-        return unflatten(ran.results)
+        return unflatten({**ran.results, **dict.fromkeys(package.nones)})
 
     def repeat(
         self, inputs: Mapping[str, Any], out: Any = None, bucket: Any = None, stream: Any = None, *, exact: bool = False

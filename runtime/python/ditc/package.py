@@ -92,6 +92,7 @@ class Package:
         self.outputs = {
             port["name"]: TensorInfo(port["dtype"], tuple(port["shape"])) for port in self.manifest["outputs"]
         }
+        self.nones: list[str] = self.manifest.get("none_outputs", [])
         self.constants: dict[str, Any] = self.manifest.get("constant_inputs", {})
         self.pinned = frozenset(self.manifest.get("pinned", []))
         self.buckets = self._read_buckets()

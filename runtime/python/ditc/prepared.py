@@ -80,10 +80,12 @@ class Prepared:
     """A bucket that ran with certain tensors, ready to run with others like them.
 
     ``pinned`` are inputs that must be known ones and are not handed over, by place in the call; ``is_padded``: the
-    tensors are smaller than the bucket; ``arguments`` of ditc_run after the context; ``gpu``: where it runs, else None.
+    tensors are smaller than the bucket; ``nones`` are results without a tensor; ``arguments`` of ditc_run after the context; ``gpu``: where it runs, else None.
     """
 
-    def __init__(self, made_by: Framework, ran: Ran, gpu: GpuFramework | None, tensors: Sequence[Any]):
+    def __init__(
+        self, made_by: Framework, ran: Ran, gpu: GpuFramework | None, tensors: Sequence[Any], nones: Sequence[str]
+    ):
         self.framework, self.bucket, self.gpu = made_by, ran.bucket, gpu
         views = {name: ran.views[name]._replace(strides=None) for name in ran.names if name in ran.views}
         outputs = {name: held._replace(strides=None) for name, held in ran.outputs.items()}
@@ -101,7 +103,7 @@ class Prepared:
         self._makers = [made_by.maker(value) for value in ran.results.values()]
         self._traits = [made_by.traits(value) for value in ran.results.values()]
         self.output_indices = {name: index for index, name in enumerate(ran.results)}
-        self.assemble = assembler(list(ran.results))
+        self.assemble = assembler(list(ran.results), nones)
 
     def accepts(self, index: int, value: Any) -> bool:
         """Whether ``value`` may take the place of a result that was made here."""
@@ -227,4 +229,4 @@ class PreparedCalls:
             return
         if len(self._calls) >= MOST:
             self._calls.clear()
-        self._calls[tuple(key)] = Prepared(framework, ran, gpu, tensors)
+        self._calls[tuple(key)] = Prepared(framework, ran, gpu, tensors, package.nones)

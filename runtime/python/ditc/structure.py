@@ -24,7 +24,8 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def unflatten(leaves: Mapping[str, Any]) -> Any:
     """The results of a call: the tensor itself when it is ``output``, else tuples and dicts by the parts of names.
 
-    ``output.0``, ``output.1`` is a tuple of two; ``sample`` a dict with this key.
+    ``output.0``, ``output.1`` is a tuple of two; ``sample`` a dict with this key; ``output.0``, ``output.5`` one whose
+    keys are 0 and 5 (a tensor for some blocks).
     """
     tree: dict[str, Any] = {}
     for name, value in leaves.items():
@@ -36,8 +37,10 @@ def unflatten(leaves: Mapping[str, Any]) -> Any:
     return _tuples(tree["output"] if set(tree) == {"output"} else tree)
 
 
-def assembler(names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
-    """A function from the values of these names, in order, to what `unflatten` makes of them."""
+def assembler(names: Sequence[str], nones: Sequence[str] = ()) -> Callable[[Sequence[Any]], Any]:
+    """A function from the values of these names, in order, to what `unflatten` makes of them and of None for ``nones``."""
+    if nones:
+        return lambda values: unflatten({**dict(zip(names, values)), **dict.fromkeys(nones)})
     if list(names) == ["output"]:
         return lambda values: values[0]
     if list(names) == [f"output.{i}" for i in range(len(names))]:
@@ -48,6 +51,6 @@ def assembler(names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
 def _tuples(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
-    values = {key: _tuples(value) for key, value in node.items()}
-    indices = [str(i) for i in range(len(values))]
+    values = {int(key) if key.isdecimal() else key: _tuples(value) for key, value in node.items()}
+    indices = range(len(values))
     return tuple(values[i] for i in indices) if set(values) == set(indices) else values

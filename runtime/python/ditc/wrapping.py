@@ -6,18 +6,21 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import os
+import sys
 import typing
 import warnings
 from typing import Any, Callable, Mapping
 
+from .abi import DTYPE_VALUES, HOST
 from .context import MISSED
 from .errors import USAGE, Error
 from .model import Model, load
 from .prepared import PLAIN
 from .structure import flatten
-from .tensors import view
+from .tensors import empty, view
 
 POLICIES = ("eager", "error", "nearest")
+FLOATS = ("f64", "f32", "f16", "bf16")
 
 
 def weights_of_module(module: Any) -> dict[str, Any]:
@@ -28,10 +31,17 @@ def weights_of_module(module: Any) -> dict[str, Any]:
     return named
 
 
+def innermost(module: Any) -> Any:
+    """The torch module below whatever packages it is wrapped with."""
+    while isinstance(module, Wrapped):
+        module = module.module
+    return module
+
+
 def find_output_type(module: Any) -> type | None:
     """The class that forward returns with ``return_dict=True``: from its annotation, else the only class called
     ``...Output`` that the module's source file knows. None when neither tells."""
-    forward = inspect.unwrap(type(module).forward)
+    forward = inspect.unwrap(type(innermost(module)).forward)
     try:
         annotation = typing.get_type_hints(forward).get("return")
     except Exception:  # annotations may name what was only imported for a type checker
@@ -59,7 +69,7 @@ def _plain_parameters(signature: inspect.Signature) -> tuple[list[str], frozense
 class Wrapped:
     """What ditc.wrap returns. Attributes that it has not (``config``, ``dtype``, ``device``) are the module's.
 
-    ``model`` is the package, ``module`` the eager module, ``calls`` the number of calls, ``fallbacks`` how many of them
+    ``model`` is the package, ``module`` the eager module (or another package around it), ``calls`` the number of calls, ``fallbacks`` how many of them
     ran eagerly, ``last_fallback`` why.
     """
 
@@ -74,7 +84,8 @@ class Wrapped:
         self.calls = 0
         self.fallbacks = 0
         self.last_fallback: str | None = None
-        self._signature = inspect.signature(module.forward)
+        self._numbers: dict[str, tuple[Any, Any]] = {}
+        self._signature = inspect.signature(innermost(module).forward)
         self._positional, self._named, self._required = _plain_parameters(self._signature)
         self._return_dict = self._default("return_dict")
         self._inputs = frozenset({*model.inputs, *model.constants, *model._package.pinned})
@@ -137,6 +148,8 @@ class Wrapped:
         for name, value in inputs.items():
             if not isinstance(value, PLAIN):
                 tensors[name] = value
+            elif self._takes_number(name, value):
+                tensors[name] = self._number(name, value)
             elif name not in self.model.constants:
                 return inputs, f"argument '{name}' is {value!r}, the package takes a tensor"
             elif value != self.model.constants[name]:
@@ -145,6 +158,22 @@ class Wrapped:
                     f"argument '{name}' is {value!r}, the package was compiled with {self.model.constants[name]!r}",
                 )
         return tensors, None
+
+    def _takes_number(self, name: str, value: Any) -> bool:
+        """Whether the package has a tensor without dimensions where the module is given a number of Python."""
+        port = self.model.inputs.get(name)
+        if port is None or port.shape or isinstance(value, bool) or "torch" not in sys.modules:
+            return False
+        return isinstance(value, (int, float) if port.dtype in FLOATS else int)
+
+    def _number(self, name: str, value: Any) -> Any:
+        """Such a tensor. The last one of each name is kept: a pipeline gives the same in most steps."""
+        last, tensor = self._numbers.get(name, (None, None))
+        if tensor is None or last != value:
+            tensor = empty("torch", DTYPE_VALUES[self.model.inputs[name].dtype], (), HOST, 0)
+            tensor.fill_(value)
+            self._numbers[name] = (value, tensor)
+        return tensor
 
     def _run(self, inputs: dict[str, Any]) -> tuple[Any, str | None]:
         """The package's results, or why it cannot be called."""
@@ -172,7 +201,7 @@ class Wrapped:
         if self.policy != "eager":
             raise Error(f'{text}; compile a bucket for it, or wrap with on_unknown_shape="eager"')
         self.fallbacks += 1
-        if self.last_fallback != reason:
+        if self.last_fallback != reason and not isinstance(self.module, Wrapped):
             warnings.warn(f"{text}; the eager module runs instead", stacklevel=3)
         self.last_fallback = reason
         return self.module(*args, **kwargs)
@@ -239,6 +268,7 @@ def wrap(
     arguments that were not there or had another value at the export): "eager" runs ``module``, counts it in
     ``fallbacks`` and warns; "error" raises ditc.Error;
     "nearest" pads to the next larger bucket, in packages compiled for that, and raises for what else does not fit.
+    module may be wrapped already: this package then takes the calls that are its own, that one the others.
     weights: "module" borrows the module's own memory (call ``reload_weights`` after changing it), "package" uses those
     of the package. device: as in ditc.load; None: where the module's parameters are.
     output_type: what to make of the results with ``return_dict=True``; found by itself for classes of diffusers.
