@@ -3,7 +3,7 @@
 // LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. A fusion that the
 // target takes stays; a product of several things side by side may come apart by columns into two of them (ColumnParts.h);
 // any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with
-// what follows it. Products are kernels of the target's, all as one or those of one input together, where that would be no
+// what follows it, which the norm that reads it next belongs to. Products are kernels of the target's, all as one or those of one input together, where that would be no
 // slower than the library's; products of one input that are not become one product, whose weights are joined when they are
 // bound, if that is worth the memory. A product whose result becomes an image for a convolution stays in its own layout, which
 // the convolution reads. Views at the edge stay outside, where they cost nothing. Single operations become
@@ -45,6 +45,7 @@
 #include "passes/ColumnParts.h"
 #include "passes/Fusions.h"
 #include "passes/JoinedProducts.h"
+#include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
 #include "passes/RowwiseGroups.h"
@@ -67,7 +68,7 @@ bool isHeart(Operation *op) { return isa<dit::MatmulOp, dit::AttentionOp, dit::L
 
 class Legalizer {
 public:
-  Legalizer(func::FuncOp function, const TargetKernels &kernels) : block(function.getBody().front()), b(function), kernels(kernels), rowwise(b, kernels) {}
+  Legalizer(func::FuncOp function, const TargetKernels &kernels) : function(function), block(function.getBody().front()), b(function), kernels(kernels), rowwise(b, kernels) {}
 
   void run() {
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
@@ -83,9 +84,29 @@ public:
         rowwise.wrap(&op);
     for (dit::ConcatOp concat : llvm::make_early_inc_range(block.getOps<dit::ConcatOp>()))
       rowwise.absorb(concat);
+    joinBehindProducts();
   }
 
 private:
+  /// What came off a product (a residual in f32 behind one of bf16) goes with the norm that reads it: the stream is loaded once less.
+  void joinBehindProducts() {
+    llvm::DenseSet<Value> invariant = stepInvariantValues(function);
+    auto all = llvm::to_vector(block.getOps<dit::FusionOp>());
+    for (dit::FusionOp maps : llvm::reverse(all)) // a reader, which is erased, stands behind
+      if (maps.getFamily() == "rowwise" && !invariant.contains(maps.getResult(0)) && llvm::any_of(maps.getInputs(), isProductAlone))
+        rowwise.joinReader(maps);
+  }
+
+  /// Is it the result of products with nothing behind them, or a view of it?
+  static bool isProductAlone(Value value) {
+    Operation *source = value.getDefiningOp();
+    while (source && dit::isViewOp(source))
+      source = source->getOperand(0).getDefiningOp();
+    if (auto fusion = dyn_cast_or_null<dit::FusionOp>(source))
+      return llvm::all_of(fusion.getBodyBlock().without_terminator(), llvm::IsaPred<dit::MatmulOp>);
+    return isa_and_nonnull<dit::MatmulOp>(source);
+  }
+
   /// Families of which the target has fused kernels; others are a heart and rowwise kernels by their nature.
   void tellWhatComesApart(dit::FusionOp fusion) {
     if (fusion.getFamily() != "gemm" && fusion.getFamily() != "rowwise")
@@ -240,6 +261,7 @@ private:
     makeFusion(b, family, products, llvm::map_to_vector(products, [](Operation *op) -> Value { return op->getResult(0); }));
   }
 
+  func::FuncOp function;
   Block &block;
   OpBuilder b;
   const TargetKernels &kernels;

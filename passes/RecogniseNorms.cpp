@@ -3,7 +3,8 @@
 // RecogniseNorms: an RMSNorm or LayerNorm that the model spells out becomes one dit.norm, so that kernels see it
 // as what it is. Spellings: x * rsqrt(mean(x²) + eps), x / sqrt(...), pow(..., -0.5); the same of x - mean(x) with the
 // mean of its squares or torch's var (without correction) for a LayerNorm; squares as x * x or pow(x, 2); casts
-// to f32 where the model has them. A weight or bias of the model that is applied right behind becomes the norm's
+// to f32 where the model has them. Rows of length 1 (`F.normalize`: x / max(|x|, c) with c of at most 1e-10) are an RMSNorm
+// of eps c² / n, divided by the root of n: the same but for rows about as short as c. A weight or bias of the model that is applied right behind becomes the norm's
 // own, and a cast to f32 in front of a norm goes, as norms compute in f32 anyway.
 //
 // Runs before maps are fused, while each operation of the source is still a map of its own. With `keep-roundings`
@@ -46,6 +47,7 @@
 //   }
 #include "dialects/dit/Tensors.h"
 #include "passes/Passes.h"
+#include "passes/Rewriting.h"
 #include "passes/Terms.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -139,6 +141,40 @@ std::optional<std::pair<Term, Root>> quotientOf(const Term &term) {
   return std::nullopt;
 }
 
+/// Largest c of x / max(|x|, c) that is taken for c² in the root: such rows are all but zero, and are so short in no model.
+constexpr double kShortest = 1e-10;
+
+/// max(|x|, c), the length of x over trailing dimensions; also rounded, and repeated for each of its elements.
+struct Length {
+  Term of;
+  int64_t axes;
+  double shortest;
+};
+
+/// What a cast that may be skipped rounds.
+Term behindRounding(const Term &term, bool keepRoundings) {
+  auto cast = term.leaf<dit::MapOp>();
+  return cast && cast.isIdentity() && staysWide(cast.getResult(), keepRoundings) ? Term(cast.getInputs()[0], keepRoundings) : term;
+}
+
+std::optional<Length> lengthOf(Term term, bool keepRoundings) {
+  if (auto expand = term.leaf<dit::ExpandOp>())
+    term = Term(expand.getInput(), keepRoundings);
+  if (!term.is<arith::MaximumFOp>())
+    return std::nullopt;
+  bool isFirst = term.operand(0).constant().has_value();
+  std::optional<double> shortest = term.operand(isFirst ? 0 : 1).constant();
+  Term root = behindRounding(term.operand(isFirst ? 1 : 0), keepRoundings);
+  if (!shortest || *shortest <= 0 || *shortest > kShortest || !root.is<math::SqrtOp>())
+    return std::nullopt;
+  auto sum = root.operand(0).leaf<dit::ReduceOp>();
+  std::optional<int64_t> axes = sum ? trailingAxes(sum) : std::nullopt;
+  if (!axes || sum.getKind() != dit::ReduceKind::Sum || !staysWide(sum.getResult(), keepRoundings))
+    return std::nullopt;
+  std::optional<Term> squared = squaredOf(Term(sum.getInput(), keepRoundings));
+  return squared ? std::optional(Length{*squared, *axes, *shortest}) : std::nullopt;
+}
+
 //===-- Patterns ----------------------------------------------------------------------------------===//
 
 /// What `map` yields, when that is an operation of its own body. Its rounding will be that of the norm's result.
@@ -172,6 +208,32 @@ struct SpelledNorm : OpRewritePattern<dit::MapOp> {
     if (!input || tensorType(input).getShape() != op.getType().getShape())
       return failure();
     rewriter.replaceOpWithNewOp<dit::NormOp>(op, op.getType(), behindWidening(input), Value(), Value(), kind, axes, APFloat(eps));
+    return success();
+  }
+
+  bool keepRoundings;
+};
+
+/// x / max(|x|, c).
+struct SpelledLength : OpRewritePattern<dit::MapOp> {
+  SpelledLength(MLIRContext *context, bool keepRoundings) : OpRewritePattern(context), keepRoundings(keepRoundings) {}
+
+  LogicalResult matchAndRewrite(dit::MapOp op, PatternRewriter &rewriter) const override {
+    std::optional<Term> result = resultOf(op, keepRoundings);
+    if (!result || !result->is<arith::DivFOp>())
+      return failure();
+    Term value = result->operand(0);
+    std::optional<Length> length = lengthOf(result->operand(1), keepRoundings);
+    if (!length || !(length->of == value) || !value.tensor() || tensorType(value.tensor()).getShape() != op.getType().getShape())
+      return failure();
+    Type wide = dit::computeType(elementOf(op.getResult()));
+    double count = ShapedType::getNumElements(op.getType().getShape().take_back(length->axes));
+    auto norm = dit::NormOp::create(rewriter, op.getLoc(), op.getType().clone(wide), behindWidening(value.tensor()), Value(), Value(), dit::NormKind::Rms, length->axes,
+                                    APFloat(length->shortest * length->shortest / count));
+    rewriter.replaceOp(op, mapOf(rewriter, op.getLoc(), op.getType(), norm.getResult(), [&](OpBuilder &b, Location loc, ValueRange in) -> Value {
+                         Value factor = arith::ConstantOp::create(b, loc, b.getFloatAttr(wide, 1 / std::sqrt(count)));
+                         return arith::MulFOp::create(b, loc, in[0], factor);
+                       }));
     return success();
   }
 
@@ -242,7 +304,7 @@ public:
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<SpelledNorm, AffineNorm>(&getContext(), keepRoundings);
+    patterns.add<SpelledNorm, SpelledLength, AffineNorm>(&getContext(), keepRoundings);
     patterns.add<WidenedOperand>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();

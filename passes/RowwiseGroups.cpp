@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/RowwiseGroups.h"
 
+#include "dialects/dit/Tensors.h"
 #include "passes/Fusions.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -114,6 +115,57 @@ void RowwiseGroups::wrap(Operation *op) {
   dit::FusionOp fusion = makeFusion(b, "rowwise", {op}, {op->getResult(0)});
   if (!kernels.takes(fusion))
     inlineFusion(fusion);
+}
+
+/// The rowwise kernel that reads a result of `maps` before anything else does; null when something else is first.
+static dit::FusionOp firstReader(dit::FusionOp maps) {
+  Operation *first = nullptr;
+  for (Operation *user : maps->getUsers())
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  auto reader = dyn_cast_or_null<dit::FusionOp>(first);
+  return reader && reader.getFamily() == "rowwise" ? reader : dit::FusionOp();
+}
+
+/// Has each place of its one result a value of its own, made of what stands there?
+static bool isPlaceByPlace(dit::FusionOp maps) {
+  return maps->getNumResults() == 1 && llvm::all_of(maps.getBodyBlock().without_terminator(), [&](Operation &op) {
+           return isa<dit::MapOp>(op) && tensorType(op.getResult(0)).getShape() == tensorType(maps.getResult(0)).getShape();
+         });
+}
+
+/// Does it read each place of `value` for that place, or for the statistics of its row? Then nothing is computed twice.
+static bool readsPlaceByPlace(dit::FusionOp reader, Value value) {
+  for (auto [argument, input] : llvm::zip(reader.getBodyBlock().getArguments(), reader.getInputs()))
+    if (input == value && !llvm::all_of(argument.getUsers(), [&](Operation *user) {
+          return isa<dit::MapOp, dit::NormOp>(user) && tensorType(user->getResult(0)).getShape() == tensorType(value).getShape();
+        }))
+      return false;
+  return true;
+}
+
+void RowwiseGroups::joinReader(dit::FusionOp maps) {
+  dit::FusionOp reader = firstReader(maps);
+  if (!reader || !isPlaceByPlace(maps) || !readsPlaceByPlace(reader, maps.getResult(0)))
+    return;
+  bool isKept = llvm::any_of(maps->getUsers(), [&](Operation *user) { return user != reader; });
+  b.setInsertionPoint(reader);
+  auto first = cast<dit::FusionOp>(b.clone(*maps)), second = cast<dit::FusionOp>(b.clone(*reader));
+  second->replaceUsesOfWith(maps.getResult(0), first.getResult(0));
+  SmallVector<Value> results(first.getBodyBlock().getTerminator()->getOperands().take_front(isKept));
+  llvm::append_range(results, second.getBodyBlock().getTerminator()->getOperands());
+  SmallVector<Operation *> ops = inlineFusion(first);
+  llvm::append_range(ops, inlineFusion(second));
+  dit::FusionOp whole = makeFusion(b, "rowwise", ops, results);
+  if (!kernels.takes(whole)) {
+    whole.erase();
+    return;
+  }
+  reader->replaceAllUsesWith(whole.getResults().drop_front(isKept));
+  reader.erase();
+  if (isKept)
+    maps.getResult(0).replaceAllUsesWith(whole.getResult(0));
+  maps.erase();
 }
 
 } // namespace ditc

@@ -20,6 +20,9 @@ public:
   void absorb(dit::ConcatOp concat);
   /// A kernel of one operation.
   void wrap(mlir::Operation *op);
+  /// A kernel of maps that stands alone, and the rowwise kernel that reads its result first, become one launch, which stores that
+  /// result where others read it too: those are behind it.
+  void joinReader(dit::FusionOp maps);
 
 private:
   dit::FusionOp fuse(mlir::ArrayRef<mlir::Operation *> ops, mlir::Operation *next);

@@ -79,3 +79,81 @@ func.func @float8_product(%x: tensor<4x32xf8E4M3FN>, %y: tensor<8x32xf8E4M3FN>) 
   %n = dit.matmul %x, %y transpose_rhs : (tensor<4x32xf8E4M3FN>, tensor<8x32xf8E4M3FN>) -> tensor<4x8xf8E4M3FN>
   return %m, %n : tensor<4x8xbf16>, tensor<4x8xf8E4M3FN>
 }
+
+// A residual in f32 comes off its bf16 product, and goes with the norm that reads it first: one launch loads the stream once, and
+// stores it for the next block.
+// CHECK-LABEL: func.func @stream
+// CHECK: %[[M:.*]] = dit.matmul
+// CHECK-NOT: dit.fusion
+// CHECK: %[[R:.*]]:2 = dit.fusion "rowwise"({{.*}}) : (tensor<64x64xf32>, tensor<64x64xbf16>) -> (tensor<64x64xf32>, tensor<64x64xbf16>)
+// CHECK: %[[S:.*]] = dit.map
+// CHECK: %[[N:.*]] = dit.norm layer %[[S]]
+// CHECK: %[[T:.*]] = dit.map(%[[N]])
+// CHECK: dit.yield %[[S]], %[[T]]
+// CHECK: return %[[R]]#0, %[[R]]#1
+func.func @stream(%x: tensor<64x32xbf16>, %s: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xbf16>) {
+  %w = dit.weight "w" : tensor<64x32xbf16>
+  %y = dit.fusion "gemm"(%x, %w, %s) : (tensor<64x32xbf16>, tensor<64x32xbf16>, tensor<64x64xf32>) -> tensor<64x64xf32> {
+  ^bb0(%a: tensor<64x32xbf16>, %b: tensor<64x32xbf16>, %c: tensor<64x64xf32>):
+    %m = dit.matmul %a, %b transpose_rhs : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x64xbf16>
+    %t = dit.map(%c, %m) : (tensor<64x64xf32>, tensor<64x64xbf16>) -> tensor<64x64xf32> {
+    ^bb0(%p: f32, %q: f32):
+      %v = arith.addf %p, %q : f32
+      dit.yield %v : f32
+    }
+    dit.yield %t : tensor<64x64xf32>
+  }
+  %z = dit.fusion "rowwise"(%y) : (tensor<64x64xf32>) -> tensor<64x64xbf16> {
+  ^bb0(%a: tensor<64x64xf32>):
+    %n = dit.norm layer %a axes 1 eps 1.0e-06 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+    %t = dit.map(%n) : (tensor<64x64xf32>) -> tensor<64x64xbf16> {
+    ^bb0(%p: f32):
+      %q = math.tanh %p : f32
+      dit.yield %q : f32
+    }
+    dit.yield %t : tensor<64x64xbf16>
+  }
+  return %y, %z : tensor<64x64xf32>, tensor<64x64xbf16>
+}
+
+// Not with a reader that wants each place again for every row of another one, nor with one that stands behind another reader.
+// CHECK-LABEL: func.func @apart
+// CHECK: %[[Y:.*]] = dit.fusion "rowwise"({{.*}}) : (tensor<64x64xf32>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+// CHECK: dit.fusion "rowwise"(%[[Y]]) : (tensor<64x64xf32>) -> tensor<8x64x64xbf16>
+// CHECK: %[[Z:.*]] = dit.fusion "rowwise"({{.*}}) : (tensor<64x64xf32>, tensor<64x64xbf16>) -> tensor<64x64xf32>
+// CHECK: dit.attention
+// CHECK: dit.fusion "rowwise"(%[[Z]])
+func.func @apart(%x: tensor<64x32xbf16>, %s: tensor<64x64xf32>) -> (tensor<8x64x64xbf16>, tensor<64x64xf32>, tensor<64x64xbf16>) {
+  %w = dit.weight "w" : tensor<64x32xbf16>
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<64x32xbf16>, tensor<64x32xbf16>) -> tensor<64x64xbf16>
+  %y = dit.map(%s, %m) : (tensor<64x64xf32>, tensor<64x64xbf16>) -> tensor<64x64xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %v = arith.addf %p, %q : f32
+    dit.yield %v : f32
+  }
+  %r = dit.fusion "rowwise"(%y) : (tensor<64x64xf32>) -> tensor<8x64x64xbf16> {
+  ^bb0(%a: tensor<64x64xf32>):
+    %v = dit.view %a : tensor<64x64xf32> -> tensor<1x64x64xf32>
+    %e = dit.expand %v : tensor<1x64x64xf32> -> tensor<8x64x64xf32>
+    %t = dit.map(%e) : (tensor<8x64x64xf32>) -> tensor<8x64x64xbf16> {
+    ^bb0(%p: f32):
+      %q = math.tanh %p : f32
+      dit.yield %q : f32
+    }
+    dit.yield %t : tensor<8x64x64xbf16>
+  }
+  %z = dit.map(%s, %m) : (tensor<64x64xf32>, tensor<64x64xbf16>) -> tensor<64x64xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %v = arith.subf %p, %q : f32
+    dit.yield %v : f32
+  }
+  %h = dit.view %z : tensor<64x64xf32> -> tensor<1x1x64x64xf32>
+  %o = dit.attention %h, %h, %h scale 1.0 : (tensor<1x1x64x64xf32>, tensor<1x1x64x64xf32>, tensor<1x1x64x64xf32>) -> tensor<1x1x64x64xf32>
+  %u = dit.view %o : tensor<1x1x64x64xf32> -> tensor<64x64xf32>
+  %b = dit.map(%z) : (tensor<64x64xf32>) -> tensor<64x64xbf16> {
+  ^bb0(%p: f32):
+    %q = math.tanh %p : f32
+    dit.yield %q : f32
+  }
+  return %r, %u, %b : tensor<8x64x64xbf16>, tensor<64x64xf32>, tensor<64x64xbf16>
+}

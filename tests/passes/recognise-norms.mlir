@@ -161,3 +161,73 @@ func.func @modulated(%x: tensor<4x8xf32>, %scale: tensor<1x8xf32>) -> tensor<4x8
   }
   return %y : tensor<4x8xf32>
 }
+
+// -----
+
+// Rows of length 1 (F.normalize in bf16): the length is rounded, bounded and repeated.
+// CHECK-LABEL: func.func @length
+// CHECK: %[[N:.*]] = dit.norm rms %arg0 axes 1 eps {{.*}}E-26 : (tensor<2x64xbf16>) -> tensor<2x64xf32>
+// CHECK: dit.map(%[[N]])
+// CHECK: arith.constant 1.250000e-01
+// CHECK: return
+// KEEP-LABEL: func.func @length
+// KEEP-NOT: dit.norm
+// KEEP: return
+func.func @length(%x: tensor<2x64xbf16>) -> tensor<2x64xbf16> {
+  %s = dit.map(%x) : (tensor<2x64xbf16>) -> tensor<2x64xf32> {
+  ^bb0(%a: f32):
+    %m = arith.mulf %a, %a : f32
+    dit.yield %m : f32
+  }
+  %v = dit.reduce sum %s axes [1] : (tensor<2x64xf32>) -> tensor<2x1xf32>
+  %r = dit.map(%v) : (tensor<2x1xf32>) -> tensor<2x1xf32> {
+  ^bb0(%a: f32):
+    %m = math.sqrt %a : f32
+    dit.yield %m : f32
+  }
+  %n = dit.map(%r) : (tensor<2x1xf32>) -> tensor<2x1xbf16> {
+  ^bb0(%a: f32):
+    dit.yield %a : f32
+  }
+  %c = dit.map(%n) : (tensor<2x1xbf16>) -> tensor<2x1xbf16> {
+  ^bb0(%a: f32):
+    %e = arith.constant 1.00186526E-12 : f32
+    %m = arith.maximumf %a, %e : f32
+    dit.yield %m : f32
+  }
+  %w = dit.expand %c : tensor<2x1xbf16> -> tensor<2x64xbf16>
+  %y = dit.map(%x, %w) : (tensor<2x64xbf16>, tensor<2x64xbf16>) -> tensor<2x64xbf16> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.divf %a, %b : f32
+    dit.yield %m : f32
+  }
+  return %y : tensor<2x64xbf16>
+}
+
+// -----
+
+// A bound that rows of a model may have is none: those below it stay shorter.
+// CHECK-LABEL: func.func @bounded
+// CHECK-NOT: dit.norm
+// CHECK: return
+func.func @bounded(%x: tensor<2x64xf32>) -> tensor<2x64xf32> {
+  %s = dit.map(%x) : (tensor<2x64xf32>) -> tensor<2x64xf32> {
+  ^bb0(%a: f32):
+    %m = arith.mulf %a, %a : f32
+    dit.yield %m : f32
+  }
+  %v = dit.reduce sum %s axes [1] : (tensor<2x64xf32>) -> tensor<2x1xf32>
+  %c = dit.map(%v) : (tensor<2x1xf32>) -> tensor<2x1xf32> {
+  ^bb0(%a: f32):
+    %e = arith.constant 1.0E-4 : f32
+    %r = math.sqrt %a : f32
+    %m = arith.maximumf %r, %e : f32
+    dit.yield %m : f32
+  }
+  %y = dit.map(%x, %c) : (tensor<2x64xf32>, tensor<2x1xf32>) -> tensor<2x64xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %m = arith.divf %a, %b : f32
+    dit.yield %m : f32
+  }
+  return %y : tensor<2x64xf32>
+}
