@@ -5,7 +5,8 @@
 // read once, as dit.attention takes fewer key heads than queries. Masks of 0 and -inf that were made of booleans are
 // those booleans. A mask of all queries by all keys that is one of keys and one of queries (`m[:, None] & m[None, :]`) is the mask of
 // keys, and zeros behind attention (HiddenQueries). A constant mask that hides nothing goes; one that shows the first keys cuts the others off; and one
-// that hides by places (causal, or near neighbours) becomes `causal` or `window`: no memory, and no work on what it hides.
+// that hides by places (causal, or near neighbours) becomes `causal` or `window`: no memory, and no work on what it hides. It hides by
+// false, by -inf, or by a number below -1e30 (`finfo.min`) in rows that show a key.
 //
 // Before:
 //   func.func @f(%q: tensor<1x4x6x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>) -> tensor<1x4x6x8xf32> {
@@ -210,12 +211,15 @@ dit::ConstantOp constantBehindViews(Value value) {
   return value.getDefiningOp<dit::ConstantOp>();
 }
 
-/// Whether an element of a mask shows its key: true, or 0 where -inf hides. Nothing for other numbers.
+/// Added numbers up to this hide a key: where another one is seen, its weight is exactly 0.
+constexpr double kHides = -1e30;
+
+/// Whether an element of a mask shows its key: true, or 0 where -inf or f32's or bf16's lowest number hides. Nothing for other numbers.
 std::optional<bool> showsKey(const dit::TensorValue &mask, int64_t i) {
   double value = mask.at(i);
   if (mask.type.getElementType().isInteger(1))
     return value != 0;
-  return value == 0 ? std::optional(true) : value == -HUGE_VAL ? std::optional(false) : std::nullopt;
+  return value == 0 ? std::optional(true) : value <= kHides ? std::optional(false) : std::nullopt;
 }
 
 /// The number of leading keys that all rows of a mask show, when they show no others.
@@ -267,16 +271,19 @@ struct MaskByLength : OpRewritePattern<dit::AttentionOp> {
 /// The keys that a constant mask of one problem shows to each query: those from query - before to query + after.
 std::optional<std::pair<int64_t, int64_t>> windowOf(const dit::TensorValue &mask, int64_t queries, int64_t keys) {
   auto sees = [&](int64_t query, int64_t key) { return showsKey(mask, query * keys + key); };
+  bool hidesByNumbers = false, isBoolean = mask.type.getElementType().isInteger(1);
   int64_t before = -1, after = -1;
   for (int64_t query = 0; query < queries; ++query)
     for (int64_t key = 0; key < keys; ++key) {
       std::optional<bool> seen = sees(query, key);
       if (!seen)
         return std::nullopt;
+      hidesByNumbers |= !*seen && !isBoolean && std::isfinite(mask.at(query * keys + key));
       if (*seen)
         before = std::max(before, query - key), after = std::max(after, key - query);
     }
-  if (before < 0 || after < 0)
+  bool eachSees = queries - 1 - before <= keys - 1;
+  if (before < 0 || after < 0 || (hidesByNumbers && !eachSees)) // such a row is the mean of all values, and not zeros
     return std::nullopt;
   for (int64_t query = 0; query < queries; ++query)
     for (int64_t key = 0; key < keys; ++key)

@@ -85,6 +85,21 @@ func.func @places(%q: tensor<2x1x3x8xf32>) -> (tensor<2x1x3x8xf32>, tensor<2x1x3
 
 // -----
 
+// The lowest number of bf16 hides as -inf does, where a row shows a key: here each query's own and the next one. In rows that show
+// none (more queries than keys and their neighbours) it is a mean of all values.
+// CHECK-LABEL: func.func @lowest
+// CHECK: dit.attention %arg0, %arg0, %arg0 window [0, 1] scale 1.0
+// CHECK: dit.attention %arg0, %arg1, %arg1 mask
+func.func @lowest(%q: tensor<1x2x3x8xbf16>, %k: tensor<1x2x1x8xbf16>) -> (tensor<1x2x3x8xbf16>, tensor<1x2x3x8xbf16>) {
+  %m = dit.constant dense<[[[[0.0, 0.0, 0xFF7F], [0xFF7F, 0.0, 0.0], [0xFF7F, 0xFF7F, 0.0]]]]> : tensor<1x1x3x3xbf16>
+  %a = dit.attention %q, %q, %q mask %m scale 1.0 : (tensor<1x2x3x8xbf16>, tensor<1x2x3x8xbf16>, tensor<1x2x3x8xbf16>, tensor<1x1x3x3xbf16>) -> tensor<1x2x3x8xbf16>
+  %n = dit.constant dense<[[[[0.0], [0xFF7F], [0xFF7F]]]]> : tensor<1x1x3x1xbf16>
+  %b = dit.attention %q, %k, %k mask %n scale 1.0 : (tensor<1x2x3x8xbf16>, tensor<1x2x1x8xbf16>, tensor<1x2x1x8xbf16>, tensor<1x1x3x1xbf16>) -> tensor<1x2x3x8xbf16>
+  return %a, %b : tensor<1x2x3x8xbf16>, tensor<1x2x3x8xbf16>
+}
+
+// -----
+
 // The first keys of all sequences, spread over queries: the others are cut off. Lengths that differ stay a mask, also
 // where it has as many numbers as queries have keys.
 // CHECK-LABEL: func.func @lengths
