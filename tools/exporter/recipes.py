@@ -10,8 +10,10 @@ from exporter import (
     recipes_image,
     recipes_joint,
     recipes_packed,
+    recipes_sequence,
     recipes_video,
     recipes_video_cross,
+    recipes_video_forcing,
     recipes_video_joint,
 )
 from exporter.errors import UsageError
@@ -22,9 +24,11 @@ _FILES = (
     recipes_joint,
     recipes_image,
     recipes_packed,
+    recipes_sequence,
     recipes_video,
     recipes_video_joint,
     recipes_video_cross,
+    recipes_video_forcing,
     recipes_control,
     recipes_audio,
 )
