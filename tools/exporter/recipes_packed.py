@@ -25,7 +25,8 @@ from exporter.recipe import (
 # ---- FLUX.2 ----------------------------------------------------------------------------------------
 
 
-def _flux2_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+def flux2_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
+    """Also FLUX.3's."""
     grid = size.grid(16)
     inputs = {
         "hidden_states": draw.normal(size.batch, token_count(grid), config["in_channels"]),
@@ -34,7 +35,7 @@ def _flux2_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
         "img_ids": pad(position_ids(*grid), (0, 1)).long(),  # time, row, column, token of text
         "txt_ids": pad(torch.arange(size.text)[:, None], (3, 0)),
     }
-    return inputs | ({"guidance": torch.full((size.batch,), 4.0)} if config["guidance_embeds"] else {})
+    return inputs | ({"guidance": torch.full((size.batch,), 4.0)} if config.get("guidance_embeds") else {})
 
 
 def _flux2(name: str, heads: int, layers: tuple[int, int], text_width: int, guidance: bool) -> Recipe:
@@ -69,7 +70,7 @@ def _flux2(name: str, heads: int, layers: tuple[int, int], text_width: int, guid
         },
         size=Size(1024, 1024, text=512),
         tiny_size=TINY_IMAGE,
-        make_inputs=_flux2_inputs,
+        make_inputs=flux2_inputs,
         kept_fp32=frozenset({"timestep", "guidance"}),
         symbols=PACKED_SYMBOLS + (("guidance.0=batch",) if guidance else ()),
         ranges=PACKED_RANGES,

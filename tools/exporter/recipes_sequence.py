@@ -5,7 +5,6 @@ own defaults, which are those of the released checkpoints."""
 from __future__ import annotations
 
 import torch
-from torch.nn.functional import pad
 
 from exporter.recipe import (
     PACKED_RANGES,
@@ -19,20 +18,9 @@ from exporter.recipe import (
     position_ids,
     token_count,
 )
+from exporter.recipes_packed import flux2_inputs
 
 # ---- FLUX.3 ----------------------------------------------------------------------------------------
-
-
-def _flux3_inputs(config: Config, size: Size, draw: Draw) -> Inputs:
-    grid = size.grid(16)
-    return {
-        "hidden_states": draw.normal(size.batch, token_count(grid), config["in_channels"]),
-        "encoder_hidden_states": draw.normal(size.batch, size.text, config["joint_attention_dim"]),
-        "timestep": draw.sigmas(size.batch),
-        "img_ids": pad(position_ids(*grid), (0, 1)).long(),  # time, row, column, token of text
-        "txt_ids": pad(torch.arange(size.text)[:, None], (3, 0)),
-    }
-
 
 _FLUX3 = Recipe(
     name="flux.3",
@@ -65,7 +53,7 @@ _FLUX3 = Recipe(
     },
     size=Size(1024, 1024, text=512),
     tiny_size=TINY_IMAGE,
-    make_inputs=_flux3_inputs,
+    make_inputs=flux2_inputs,
     kept_fp32=frozenset({"timestep"}),
     symbols=PACKED_SYMBOLS,
     ranges=PACKED_RANGES,
