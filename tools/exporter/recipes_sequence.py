@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recipes of image models whose tokens are one sequence, or become one: FLUX.3 and Ideogram 4. Configurations are the classes'
-own defaults, which are those of the released checkpoints."""
+own defaults."""
 
 from __future__ import annotations
 
