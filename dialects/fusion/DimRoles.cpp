@@ -29,7 +29,7 @@ static bool endsColumns(const DimRoles &roles, size_t i) {
   return i > 0 && roles[i - 1] == DimRole::Column;
 }
 
-const DimRoles *RoleMap::find(Value value) {
+const DimRoles *RoleMap::find(Value value) & {
   if (auto entry = known.find(value); entry != known.end())
     return &entry->second;
   Operation *def = value.getDefiningOp();

@@ -24,7 +24,7 @@ public:
   explicit RoleMap(const Cluster &cluster) : cluster(cluster) {}
 
   /// Roles of a value of the cluster; nothing for values from outside.
-  const DimRoles *find(mlir::Value value);
+  const DimRoles *find(mlir::Value value) &; ///< lives as long as the map
 
   /// Roles that the results of `op` would have; a verdict when rows would mix.
   Verdict visit(mlir::Operation *op);

@@ -42,7 +42,7 @@ constexpr int64_t kManyBlocks = 1056, kMostTokens = 16 * kMmaApplyTokens;
 /// Are eight channels of a token one piece of 16 bytes, everywhere?
 bool hasPieces(FamilyUnit &unit, unsigned arg) {
   MemRefType type = unit.read().type(arg);
-  ArrayRef<int64_t> strides = plan::layoutOf(type).strides;
+  SmallVector<int64_t> strides = plan::layoutOf(type).strides;
   bool apart = llvm::any_of(llvm::seq(3), [&](int dim) { return type.getDimSize(dim) > 1 && strides[dim] % 8 != 0; });
   return dit::elementBytes(type.getElementType()) == 2 && type.getDimSize(3) % 8 == 0 && strides[3] == 1 && !apart && unit.alignmentOf(arg) % 16 == 0;
 }

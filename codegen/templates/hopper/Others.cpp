@@ -147,7 +147,8 @@ private:
   static Verdict keepsRows(const Cluster &cluster, Operation *op) {
     if (llvm::none_of(cluster.ops, llvm::IsaPred<dit::NormOp, dit::ReduceOp>))
       return {};
-    const DimRoles *roles = RoleMap(cluster).find(op->getOperand(0));
+    RoleMap map(cluster);
+    const DimRoles *roles = map.find(op->getOperand(0));
     if (!roles)
       return {};
     ArrayRef<int64_t> shape = shapeOf(op->getOperand(0));
