@@ -25,5 +25,5 @@ ditc_library(ditc_cuda_codegen ${CMAKE_CURRENT_LIST_DIR}/CudaTarget.cpp ${CMAKE_
   ${CMAKE_CURRENT_LIST_DIR}/gemm/EpilogueText.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/GemmKernel.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/MmaGemm.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/MmaTiles.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gemm/RowSplit.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/TileIndex.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/TileLanes.cpp
   ${CMAKE_CURRENT_LIST_DIR}/gemm/TileProgram.cpp ${CMAKE_CURRENT_LIST_DIR}/gemm/TilePull.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/sm90/Attention.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/AttentionProblem.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/AttentionQuantize.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/Gemm.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/GemmTiles.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/MaskPack.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/sm90/Attention.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/AttentionProblem.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/AttentionQuantize.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/Conv.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/Gemm.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/GemmTiles.cpp ${CMAKE_CURRENT_LIST_DIR}/sm90/MaskPack.cpp
   LINK ditc_cuda_rowwise ditc_cuda_families ditc_nvrtc ditc_dialects ditc_runtime)

@@ -5,58 +5,14 @@
 #include "codegen/cuda/conv/MmaConv.h"
 #include "codegen/cuda/families/Depthwise.h"
 #include "codegen/cuda/families/Families.h"
-#include "tests/unit/CudaFamilies.h"
+#include "tests/unit/ConvCases.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 using namespace ditc;
 using namespace ditc::test;
 
 namespace {
-
-using Sizes = std::vector<int64_t>;
-
-struct Conv {
-  Sizes input, filter; ///< [N, C, spatial...], [O, C / groups, window...]
-  Sizes strides, low, high, dilations;
-  int64_t groups = 1;
-  bool bias = false, outputLast = false;
-};
-
-Sizes outputOf(const Conv &c) {
-  Sizes shape{c.input[0], c.filter[0]};
-  for (size_t i = 0; i < c.strides.size(); ++i)
-    shape.push_back((c.input[2 + i] + c.low[i] + c.high[i] - c.dilations[i] * (c.filter[2 + i] - 1) - 1) / c.strides[i] + 1);
-  return shape;
-}
-
-/// Of [N, C, spatial...] with channels innermost.
-Sizes channelsLast(const Sizes &shape) {
-  Sizes strides(shape.size());
-  int64_t step = shape[1];
-  strides[1] = 1;
-  for (size_t dim = shape.size(); dim-- > 2; step *= shape[dim])
-    strides[dim] = step;
-  strides[0] = step;
-  return strides;
-}
-
-CudaCase caseOf(const Conv &conv, const std::string &element) {
-  auto numbers = [](const Sizes &list) { return fmt::format("array<i64: {}>", fmt::join(list, ", ")); };
-  std::string options = fmt::format("strides = {}, padding_low = {}, padding_high = {}, dilations = {}, groups = {} : i64", numbers(conv.strides), numbers(conv.low),
-                                    numbers(conv.high), numbers(conv.dilations), conv.groups);
-  CudaCase c{.family = "conv", .config = options + ", has_bias = " + (conv.bias ? "true" : "false"),
-             .args = {{element, conv.input, channelsLast(conv.input)}, {element, conv.filter, channelsLast(conv.filter)}},
-             .reference = std::string("dit.conv %0, %1") + (conv.bias ? " bias %2" : "") + " {" + options + "}",
-             .tolerance = element == "bf16" ? 4e-3 : 5e-4};
-  if (conv.bias)
-    c.args.push_back({element, {conv.filter[0]}});
-  Sizes output = outputOf(conv);
-  c.args.push_back({element, output, conv.outputLast ? channelsLast(output) : Sizes()});
-  return c;
-}
 
 void check(const std::vector<Conv> &convolutions) {
   CudaFamilies families(emitBestConv);

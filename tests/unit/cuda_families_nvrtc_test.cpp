@@ -122,6 +122,8 @@ std::vector<Unit> units() {
   all.push_back({"conv_mma_small", emitBestConv, mmaConvolution("bf16", 1280, 8, 1280, 1)});
   all.push_back({"conv_mma_few", emitBestConv, mmaConvolution("f16", 16, 512, 128, 1)});
   all.push_back({"conv_mma_last", emitBestConv, mmaConvolution("bf16", 640, 64, 640, 1, true)});
+  all.push_back({"conv_mma_narrow", emitBestConv, mmaConvolution("f16", 192, 250, 192, 2)}); // tiles of 192 and of 64 rows for Hopper
+  all.push_back({"conv_mma_64", emitBestConv, mmaConvolution("bf16", 128, 200, 64, 1)});
   all.push_back({"channels_last", emitChannelsLast, {.family = "channels_last", .config = "", .args = {{"bf16", {2, 320, 128, 128}}, {"bf16", {2, 128, 128, 320}}}, .reference = ""}});
   all.push_back({"conv_direct", emitConv, convolution("f32", 256, 256)});
   for (const char *element : {"bf16", "f16", "f32"})

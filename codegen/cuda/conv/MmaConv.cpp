@@ -4,6 +4,7 @@
 #include "codegen/cuda/families/Depthwise.h"
 #include "codegen/cuda/families/Families.h"
 #include "codegen/cuda/gemm/MmaTiles.h"
+#include "codegen/cuda/sm90/Conv.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -54,11 +55,14 @@ bool hasTapsInOrder(MemRefType filter) {
 bool inputLies(const ConvProblem &p, int64_t alignment) { return hasChannelsLast(p.input, alignment) && isNear(p.input); }
 bool filterLies(const ConvProblem &p, int64_t alignment) { return hasChannelsLast(p.filter, alignment) && hasTapsInOrder(p.filter); }
 
-FailureOr<CudaUnit> emitMmaConv(FamilyUnit &unit, const ConvProblem &p, const CudaArch &arch) {
+/// On tensor cores, which operands lie for.
+FailureOr<CudaUnit> emitTensorCoreConv(FamilyUnit &unit, const ConvProblem &p, const CudaArch &arch) {
   constexpr int64_t kChunk = 32; // columns that leave together: whole ones in a warp
   int64_t alignment = unit.alignmentOf(p.outputArg());
   int64_t byPositions = positionsTogether(p.output, alignment), byChannels = channelsTogether(p.output, p.outChannels(), alignment);
   bool channelRows = byPositions >= byChannels;
+  if (std::optional<HopperConvTiles> tiles = arch.hasWgmma() ? hopperConvTiles(p, channelRows) : std::nullopt)
+    return emitHopperConv(unit, p, *tiles, alignment);
   int64_t pixels = p.output.getDimSize(0) * p.positions();
   GemmSize size{.batches = p.groups, .rows = channelRows ? p.outChannels() : pixels, .columns = channelRows ? pixels : p.outChannels(), .k = p.depth()};
   MmaTiles tiles = chooseMmaTiles(arch, size, kChunk, {});
@@ -94,7 +98,7 @@ FailureOr<CudaUnit> emitBestConv(plan::KernelOp kernel, const CudaArch &arch) {
     return unit.failure();
   bool lies = isForTensorCores(p) && inputLies(p, unit.alignmentOf(0)) && filterLies(p, unit.alignmentOf(1));
   if (lies)
-    return emitMmaConv(unit, p, arch);
+    return emitTensorCoreConv(unit, p, arch);
   if (std::optional<DepthwiseConv> depthwise = depthwiseConv(p, unit.alignmentOf(0), unit.alignmentOf(p.outputArg())))
     return emitDepthwiseConv(kernel, unit, p, *depthwise);
   return emitConv(kernel, arch);

@@ -14,11 +14,10 @@ namespace {
 
 constexpr int64_t kRank = 5, kLimit = int64_t(1) << 31;
 
-std::string dimsOfThree(ArrayRef<int64_t> values, int64_t fill) {
-  SmallVector<int64_t> all(3 - values.size(), fill);
-  llvm::append_range(all, values);
-  return llvm::formatv("Dims<{0}, {1}, {2}>", all[0], all[1], all[2]);
-}
+/// Numbers of the last spatial dimensions, with `fill` for the missing ones.
+void fillToThree(SmallVector<int64_t> &values, int64_t fill) { values.insert(values.begin(), 3 - values.size(), fill); }
+
+std::string dimsText(ArrayRef<int64_t> values) { return llvm::formatv("Dims<{0}, {1}, {2}>", values[0], values[1], values[2]); }
 
 /// A power of two, up to eight, that divides `run` elements, the alignment, and the strides of all dimensions but `inside`.
 int64_t together(MemRefType type, int64_t run, ArrayRef<int64_t> inside, int64_t alignment) {
@@ -82,6 +81,7 @@ ConvProblem ConvProblem::read(KernelReader &r) {
   if (r.failed())
     return p;
   p.input = withThreeSpatial(p.input), p.filter = withThreeSpatial(p.filter), p.output = withThreeSpatial(p.output);
+  fillToThree(p.steps, 1), fillToThree(p.low, 0), fillToThree(p.dilations, 1);
   r.expect(std::max(p.positions(), p.depth()) < kLimit && ShapedType::getNumElements(p.input.getShape().take_back(3)) < kLimit,
            "an image of more than 2^31 elements");
   return p;
@@ -92,9 +92,9 @@ void ConvProblem::configure(FamilyUnit &unit) const {
   unit.tensor("Filter", 1, filter);
   unit.optionalTensor("Bias", 2, hasBias);
   unit.tensor("Output", outputArg(), output);
-  unit.config("using Step = " + dimsOfThree(steps, 1));
-  unit.config("using Padding = " + dimsOfThree(low, 0));
-  unit.config("using Dilation = " + dimsOfThree(dilations, 1));
+  unit.config("using Step = " + dimsText(steps));
+  unit.config("using Padding = " + dimsText(low));
+  unit.config("using Dilation = " + dimsText(dilations));
   unit.constant("GROUPS", groups);
 }
 

@@ -10,7 +10,7 @@ namespace ditc {
 
 struct ConvProblem {
   mlir::MemRefType input, filter, output; ///< rank 5
-  mlir::SmallVector<int64_t> steps, low, dilations;
+  mlir::SmallVector<int64_t> steps, low, dilations; ///< of three spatial dimensions
   int64_t groups = 1;
   bool hasBias = false;
 

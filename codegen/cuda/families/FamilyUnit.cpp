@@ -77,10 +77,9 @@ LogicalResult FamilyUnit::failure() { return kernel.emitError(llvm::toString(rea
 
 FailureOr<CudaUnit> FamilyUnit::finish(StringRef header, StringRef space, ArrayRef<StringRef> parameters, int64_t blocks, uint32_t threads,
                                        uint32_t sharedBytes) {
-  reader.expect(blocks < int64_t(1) << 31, "needs " + llvm::Twine(blocks) + " blocks, more than a launch has; split the batch");
   if (reader.failed())
     return failure();
-  CudaUnit unit;
+  CudaUnit pointers;
   std::string declared, passed;
   unsigned arg = 0, firstOutput = reader.numArgs() - reader.outputs();
   for (StringRef name : parameters) {
@@ -91,13 +90,25 @@ FailureOr<CudaUnit> FamilyUnit::finish(StringRef header, StringRef space, ArrayR
     }
     passed += name.str();
     declared += std::string(arg ? ", " : "") + (arg < firstOutput ? "const " : "") + elementText(reader.type(arg).getElementType()) + " *" + name.str();
-    unit.addPointer(arg++);
+    pointers.addPointer(arg++);
   }
+  FailureOr<CudaUnit> unit = finish(header, space, declared, passed, blocks, threads, sharedBytes);
+  if (succeeded(unit))
+    unit->parameters = std::move(pointers.parameters);
+  return unit;
+}
+
+FailureOr<CudaUnit> FamilyUnit::finish(StringRef header, StringRef space, StringRef declared, StringRef passed, int64_t blocks, uint32_t threads,
+                                       uint32_t sharedBytes) {
+  reader.expect(blocks < int64_t(1) << 31, "needs " + llvm::Twine(blocks) + " blocks, more than a launch has; split the batch");
+  if (reader.failed())
+    return failure();
+  CudaUnit unit;
   std::string path = writeNodeName(nameOf(kernel.getLoc()));
   unit.text = "// " + kernel.getFamily().str() + (path.empty() ? "" : " of " + path) + "\n#include \"" + header.str() +
               "\"\n\nusing namespace ditc;\n\nstruct Config {\n" + configText + "};\n\n";
-  unit.text += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1) " + kernel.getSymName().str() + "(" + declared + ") {\n  " +
-               space.str() + "::run<Config>(" + passed + ");\n}\n";
+  unit.text += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1) " + kernel.getSymName().str() + "(" + declared.str() + ") {\n  " +
+               space.str() + "::run<Config>(" + passed.str() + ");\n}\n";
   unit.launch = {.grid = {static_cast<uint32_t>(blocks), 1, 1}, .threads = threads, .sharedBytes = sharedBytes, .overlapsPrevious = true};
   return unit;
 }

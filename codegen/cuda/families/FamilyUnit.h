@@ -53,6 +53,11 @@ public:
   mlir::FailureOr<CudaUnit> finish(llvm::StringRef header, llvm::StringRef space, llvm::ArrayRef<llvm::StringRef> parameters,
                                    int64_t blocks, uint32_t threads, uint32_t sharedBytes = 0);
 
+  /// The same with parameters of the caller's, as the entry declares them and as it passes them on; `parameters` of the unit
+  /// that comes back are the caller's to fill.
+  mlir::FailureOr<CudaUnit> finish(llvm::StringRef header, llvm::StringRef space, llvm::StringRef declared, llvm::StringRef passed, int64_t blocks,
+                                   uint32_t threads, uint32_t sharedBytes);
+
   mlir::InFlightDiagnostic error() { return kernel.emitError(); }
   /// The diagnostic of what reading found.
   mlir::LogicalResult failure();

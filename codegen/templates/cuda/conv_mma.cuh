@@ -38,11 +38,13 @@
 //   registers      BLOCK_M · BLOCK_N / THREADS accumulators, WARP_M / 2 + 8 for the operands, about 70
 #pragma once
 
-#include "conv_place.cuh"
+#include "conv_store.cuh"
 #include "gemm_mma_loop.cuh"
 
 namespace ditc::conv_mma {
 
+using conv::biasOf;
+using conv::Pixel;
 using conv::Place;
 using conv::placeOf;
 
@@ -85,6 +87,11 @@ struct Layout : gemm_mma::Layout<OneProduct<Config>> {
 /// The tile of a block. Those of all channels of some pixels come one after the other: filters stay in the cache anyway.
 struct Tile {
   int group, channel, pixel;  // the first ones
+  template <class L>
+  __device__ Pixel pixelAt(int index) const {
+    int i = pixel + index;
+    return {i < L::PIXELS, i / L::POSITIONS, placeOf<typename L::Output>(i % L::POSITIONS)};
+  }
 };
 
 template <class L>
@@ -230,40 +237,6 @@ struct Loader {
 
 // ---- results ------------------------------------------------------------------------------------------------------
 
-/// Eight columns of a row, two in a word; those that exist.
-template <class L>
-__device__ void storePiece(typename L::Element *out, const Tile &tile, int row, int column, const MmaWord (&word)[4]) {
-  using Output = typename L::Output;
-#pragma unroll
-  for (int part = 0; part < 8; part += L::STORE) {
-    int channel = tile.channel + (L::CHANNEL_ROWS ? row : column + part);
-    int pixel = tile.pixel + (L::CHANNEL_ROWS ? column + part : row);
-    if (channel >= L::OUT_CHANNELS || pixel >= L::PIXELS)
-      continue;
-    Place p = placeOf<Output>(pixel % L::POSITIONS);
-    auto *to = out + pixel / L::POSITIONS * Output::stride(0) + (tile.group * L::OUT_CHANNELS + channel) * Output::stride(1) +
-               p.z * Output::stride(2) + p.y * Output::stride(3) + p.x * Output::stride(4);
-    if constexpr (L::STORE == 1) {
-      to->bits = static_cast<unsigned short>(word[part / 2] >> 16 * (part % 2));
-    } else {
-      Pack<MmaWord, L::STORE / 2> pack;
-#pragma unroll
-      for (int i = 0; i < L::STORE / 2; ++i)
-        pack.at[i] = word[part / 2 + i];
-      storePack(reinterpret_cast<MmaWord *>(to), pack);
-    }
-  }
-}
-
-template <class L>
-__device__ float biasOf(const ElementOf<typename L::Bias> *bias, const Tile &tile, int channel) {
-  if constexpr (Operand<typename L::Bias>::PRESENT) {
-    channel += tile.channel;
-    return channel < L::OUT_CHANNELS ? widen(bias[(tile.group * L::OUT_CHANNELS + channel) * L::Bias::stride(0)]) : 0.0f;
-  }
-  return 0.0f;
-}
-
 /// Adds the bias, rounds, and stores what a warp has summed up; the four threads of a quad exchange what they hold of four
 /// groups of eight columns.
 template <class L>
@@ -288,7 +261,7 @@ __device__ void finish(typename L::Element *out, const ElementOf<typename L::Bia
           word[i] = Pair<typename L::Element>::pack(x[0] + low, x[1] + high);
         }
         transposeInQuad(word);
-        storePiece<L>(out, tile, row, warpColumn + 8 * (group + quad), word);
+        conv::storePiece<L>(out, tile, row, warpColumn + 8 * (group + quad), word);
       }
     }
 }

@@ -9,12 +9,9 @@
 #pragma once
 
 #include "common/epilogue.cuh"
-#include "gemm_layout.cuh"
+#include "gemm_sm90_loop.cuh"
 
 namespace ditc::gemm_sm90 {
-
-template <class L>
-using Accumulators = float[L::BANDS][L::BLOCK_N / 2];
 
 /// The boxes of one warp. In a box of 64 columns the 16-byte piece c of row r lies at c ^ (r % 8), as the 128-byte
 /// swizzle wants it, so that neither side meets bank conflicts. Other widths are stored plainly: odd multiples of 16 with

@@ -108,7 +108,24 @@ def grid():
                Problem(1, 32, (5, 17, 19), 40, (3, 3, 3), (1, 1, 1), (1, 1, 1)), Problem(2, 64, (9, 16, 16), 64, (3, 1, 1), (1, 1, 1), (1, 0, 0)),
                Problem(1, 16, (8, 20, 20), 32, (3, 3, 3), (2, 2, 2), (0, 1, 1)), Problem(1, 64, (7, 8, 9), 64, (2, 3, 1), (1, 1, 1), (1, 2, 0), (2, 2, 1)),
                Problem(2, 64, (40, 40), 64, (3, 3), (1, 1), (1, 1), input_last=True, output_last=True)]
-    return result + depthwise_grid()
+    return result + hopper_grid() + depthwise_grid()
+
+
+def hopper_grid():
+    """Large enough for wgmma: boxes that leave rows of a tile empty or reach past the image, channels that fill no step of 64 and no
+    tile, one to three dimensions, strides, dilation, even windows, images as planes and with channels last, both types."""
+    last = {"input_last": True, "output_last": True}
+    return [
+        Problem(4, 104, (61, 47), 250, (3, 3), padding=(1, 1), element="f16"), Problem(6, 184, (64, 96), 150, (3, 3), padding=(2, 2), dilation=(2, 2), **last),
+        Problem(6, 64, (33, 40), 320, (5, 1), padding=(2, 0), bias=False, output_last=True), Problem(2, 128, (9000,), 256, (3,), padding=(1,)),
+        Problem(4, 320, (3501,), 96, (7,), padding=(9,), dilation=(3,), **last), Problem(3, 120, (7, 30, 52), 250, (3, 3, 3), padding=(1, 1, 1)),
+        Problem(3, 128, (9, 30, 26), 224, (3, 1, 1), padding=(1, 0, 0), **last), Problem(5, 120, (9, 31, 27), 154, (3, 1, 1), element="f16", output_last=True),
+        Problem(3, 128, (64, 64), 128, (2, 4), padding=(0, 3)), Problem(20, 256, (16, 16), 512, (3, 3), padding=(1, 1), **last),
+        Problem(4, 192, (5, 40, 40), 380, (3, 3, 3), padding=(0, 1, 1), dilation=(2, 1, 1), element="f16", bias=False),
+        Problem(6, 128, (95, 97), 256, (3, 3), (2, 2), (1, 1)), Problem(4, 192, (130, 161), 128, (3, 3), (2, 2), (0, 1), (1, 2), element="f16", **last),
+        Problem(3, 192, (9, 64, 64), 192, (3, 3, 3), (2, 2, 2), (1, 1, 1)), Problem(4, 256, (9001,), 256, (7,), (3,), (3,), element="f16"),
+        Problem(8, 128, (64, 120), 192, (4, 5), (1, 2), (2, 4), (3, 1)), Problem(6, 128, (17, 24, 40), 192, (3, 1, 1), (2, 1, 1), (1, 0, 0), **last),
+    ]
 
 
 def depthwise(batch, channels, size, window, element="bf16", bias=True, input_last=False, output_last=False):

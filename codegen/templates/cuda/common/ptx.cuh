@@ -144,6 +144,13 @@ __device__ inline void prefetchTensorMap(const TensorMap &map) {
 }
 
 /// One box of a map into shared memory; outside the tensor the box is filled with zeros.
+__device__ inline void copyBox(u32 destination, const TensorMap &map, u32 barrier, int x, int y, int z, int w, int v) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(destination),
+      "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
+      : "memory");
+}
 __device__ inline void copyBox(u32 destination, const TensorMap &map, u32 barrier, int x, int y, int z, int w) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
