@@ -79,6 +79,7 @@ static void buildPlan(OpPassManager &pm, const CompileOptions &options, const st
     bool keepRoundings = options.numerics == Numerics::Eager;
     std::shared_ptr<const TargetKernels> kernels = cudaTargetKernels(*arch, keepRoundings);
     pm.addNestedPass<func::FuncOp>(createSplitNorms()); // GroupNorm of large images
+    pm.addNestedPass<func::FuncOp>(createSplitSums()); // sums over all tokens
     pm.addNestedPass<func::FuncOp>(createLegalizeForCuda(kernels)); // one operation = one launch
     simplify(pm);
     pm.addPass(createLowerToPlan(keepRoundings, kernels));
@@ -157,6 +158,7 @@ static void registerForListing() {
   registerSinkRepeats();
   registerSplitMaps();
   registerSplitNorms();
+  registerSplitSums();
   registerCanonicalizerPass();
   registerCSEPass();
   registerPass([] { return createLegalizeForCuda(cudaTargetKernels(*parseCudaArch("sm_90a"))); });

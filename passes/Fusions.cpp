@@ -63,4 +63,19 @@ SmallVector<Operation *> inlineFusion(dit::FusionOp fusion) {
   return ops;
 }
 
+static Value copyOf(OpBuilder &b, Value value, ArrayRef<Operation *> ops, IRMapping &mapping, SmallVectorImpl<Operation *> &made) {
+  Operation *def = value.getDefiningOp();
+  if (!def || !llvm::is_contained(ops, def) || mapping.contains(value))
+    return mapping.lookupOrDefault(value);
+  for (Value operand : def->getOperands())
+    copyOf(b, operand, ops, mapping, made);
+  made.push_back(b.clone(*def, mapping));
+  return mapping.lookup(value);
+}
+
+Value copyOf(OpBuilder &b, Value value, ArrayRef<Operation *> ops, SmallVectorImpl<Operation *> &made) {
+  IRMapping mapping;
+  return copyOf(b, value, ops, mapping, made);
+}
+
 } // namespace ditc

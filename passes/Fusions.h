@@ -17,4 +17,7 @@ mlir::SmallVector<mlir::Value> resultsReadOutside(mlir::ArrayRef<mlir::Operation
 /// Puts the body's operations where the fusion was; returns them in order.
 mlir::SmallVector<mlir::Operation *> inlineFusion(dit::FusionOp fusion);
 
+/// `value` computed once more at the builder's insertion point by copies of those of `ops` that it needs, which `made` gets.
+mlir::Value copyOf(mlir::OpBuilder &b, mlir::Value value, mlir::ArrayRef<mlir::Operation *> ops, mlir::SmallVectorImpl<mlir::Operation *> &made);
+
 } // namespace ditc

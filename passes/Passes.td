@@ -129,6 +129,10 @@ def SplitNorms : Pass<"ditc-split-norms", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def SplitSums : Pass<"ditc-split-sums", "::mlir::func::FuncOp"> {
+  let summary = "sums over what lies apart in memory get their parts from many threads";
+}
+
 def PlanConvolutions : Pass<"ditc-plan-convolutions", "::mlir::ModuleOp"> {
   let summary = "images and filters of convolutions are laid out as tensor cores read them";
   let constructor = "nullptr"; // takes what the target wants: passes/PlanConvolutions.h

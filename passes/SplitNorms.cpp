@@ -77,7 +77,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -140,17 +139,6 @@ private:
     return makeFusion(b, "rowwise", ops, resultsReadOutside(ops));
   }
 
-  /// The input of the norm computed once more, in front of everything; `made` gets the operations.
-  Value copyOf(Value value, ArrayRef<Operation *> ops, IRMapping &mapping, SmallVectorImpl<Operation *> &made) {
-    Operation *def = value.getDefiningOp();
-    if (!def || !llvm::is_contained(ops, def) || mapping.contains(value))
-      return mapping.lookupOrDefault(value);
-    for (Value operand : def->getOperands())
-      copyOf(operand, ops, mapping, made);
-    made.push_back(b.clone(*def, mapping));
-    return mapping.lookup(value);
-  }
-
   /// (x - mean)² of all elements.
   Value squares(Location loc, Value x, Value mean) {
     return mapOf(b, loc, RankedTensorType::get(shapeOf(x), b.getF32Type()), {x, mean}, [](OpBuilder &b, Location loc, ValueRange x) -> Value {
@@ -163,9 +151,8 @@ private:
   std::pair<Value, Value> statisticsOf(dit::NormOp norm, ArrayRef<Operation *> ops) {
     Location loc = norm.getLoc();
     int64_t row = rowOf(norm), parts = partsOf(row), rows = tensorType(norm.getInput()).getNumElements() / row;
-    IRMapping mapping;
     SmallVector<Operation *> made;
-    Value whole = copyOf(norm.getInput(), ops, mapping, made), x = viewAs(b, loc, whole, {rows * parts, row / parts});
+    Value whole = copyOf(b, norm.getInput(), ops, made), x = viewAs(b, loc, whole, {rows * parts, row / parts});
     if (!made.empty() && x != whole)
       made.push_back(x.getDefiningOp());
     Value means = reducedRows(b, loc, x, dit::ReduceKind::Mean), distances = squares(loc, x, means), sums = reducedRows(b, loc, distances, dit::ReduceKind::Sum);

@@ -42,6 +42,7 @@ int main(int argc, char **argv) {
   ditc::registerSinkRepeats();
   ditc::registerSplitMaps();
   ditc::registerSplitNorms();
+  ditc::registerSplitSums();
   mlir::registerPass([] { return ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_80"), /*keepRoundings=*/true)); });
   mlir::PassPipelineRegistration<> forHopper("ditc-legalize-for-sm90a", "LegalizeForCuda with the kernels of sm_90a", [](mlir::OpPassManager &pm) {
     pm.addNestedPass<mlir::func::FuncOp>(ditc::createLegalizeForCuda(ditc::cudaTargetKernels(*ditc::parseCudaArch("sm_90a"))));
