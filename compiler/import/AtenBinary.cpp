@@ -88,12 +88,12 @@ static Num constantPower(Num x, Scalar exponent) {
   return pow(x, x.constant(exponent));
 }
 
-/// Integers go by way of f64, which is exact up to 2^53.
+/// Integers go by way of f64, which is exact up to 2^53. A negative power of 0 is 0, as torch has it.
 static Num power(Num x, Num y) {
   if (x.isFloat())
     return pow(x, y);
   Type wide = x.builder().getF64Type();
-  return pow(x.to(wide), y.to(wide)).to(x.type());
+  return select((x == 0.0) & (y < 0.0), x, pow(x.to(wide), y.to(wide)).to(x.type()));
 }
 
 static std::vector<Value> powerRow(OpContext &op) {

@@ -46,6 +46,16 @@ TEST_F(AtenOps, AnglesOfRealNumbersAreThoseOfTheirSigns) {
   EXPECT_THAT(run(b), ElementsAre(testing::DoubleNear(std::numbers::pi, 1e-6), 0)); // of -0.5 and 0.5
 }
 
+TEST_F(AtenOps, NegativePowersOfTheWholeNumber0Are0) {
+  ProgramBuilder b;
+  b.userInput("x", DType::i64, std::vector<int64_t>{3});
+  b.op("base", "aten.sub.Tensor", {{"self", tensor("x")}, {"other", integer(2)}}, DType::i64, {3}); // -1, 0, 1
+  b.op("exponent", "aten.neg.default", {{"self", tensor("x")}}, DType::i64, {3});
+  b.op("y", "aten.pow.Tensor_Tensor", {{"self", tensor("base")}, {"exponent", tensor("exponent")}}, DType::i64, {3});
+  b.output("output", tensor("y"));
+  EXPECT_THAT(run(b), ElementsAre(-1, 0, 1));
+}
+
 TEST_F(AtenOps, HypotenuseOfInfinityAndNanIsInfinite) {
   ProgramBuilder b;
   b.userInput("x", DType::f32, std::vector<int64_t>{1});
