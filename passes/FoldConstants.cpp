@@ -6,7 +6,9 @@
 // Only values that the rest of the function needs are computed and kept; what lies between is evaluated on
 // the way and dropped. Weights are not constants: they may be swapped after compilation. Views stay views
 // (an expanded table is not stored expanded), and a table above `max-bytes` is left to run time, unless it is smaller than
-// what it is made of (a table in f64 that is used in bf16): that would have to be stored otherwise.
+// what it is made of (a table in f64 that is used in bf16): that would have to be stored otherwise. What an expanded table is
+// made of is the table that is expanded. What would take long to compute, or more memory than a compiler has, is left as well.
+// A table of one number is that number, expanded, unless it is small: zeros that a concat puts beside something are not stored.
 //
 // Before:
 //   func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -35,6 +37,7 @@
 //   }
 #include "passes/Passes.h"
 
+#include "dialects/fusion/Cost.h"
 #include "dialects/reference/Evaluate.h"
 
 using namespace mlir;
@@ -44,6 +47,11 @@ namespace ditc {
 #include "passes/Passes.h.inc"
 
 namespace {
+
+/// Bytes that the evaluator may have at once for one operation, and what it may compute: some ten seconds.
+constexpr double kMostBytes = 1LL << 32, kMostFlops = 1LL << 33;
+/// Tables of one number up to this are stored as they are.
+constexpr int64_t kSmallTable = 1 << 16;
 
 class FoldConstants : public impl::FoldConstantsBase<FoldConstants> {
 public:
@@ -56,8 +64,9 @@ public:
         if (failed(foldOne(&op)))
           return signalPassFailure();
     removeDead();
+    for (auto constant : llvm::make_early_inc_range(getOperation().getOps<dit::ConstantOp>()))
+      expandNumber(constant);
   }
-
 private:
   /// Operations all of whose operands are known, and whose results are small enough to keep, or smaller than what would be kept
   /// for them.
@@ -67,11 +76,21 @@ private:
       if (op.getName().getDialectNamespace() != "dit" || isa<dit::WeightOp>(op))
         continue;
       bool known = llvm::all_of(op.getOperands(), [&](Value operand) { return operand.getDefiningOp() && foldable.contains(operand.getDefiningOp()); });
-      bool small = isa<dit::ConstantOp>(op) || dit::isViewOp(&op) || bytesOf(op.getOperands()) > bytesOf(op.getResults()) || llvm::all_of(op.getResults(), [&](Value result) { return bytesOf(result) <= maxBytes; });
-      if (known && small)
+      if (known && (isa<dit::ConstantOp>(op) || dit::isViewOp(&op) || (isAffordable(&op) && isWorthKeeping(&op))))
         foldable.insert(&op);
     }
     return foldable;
+  }
+
+  bool isWorthKeeping(Operation *op) {
+    int64_t stored = 0;
+    for (Value operand : op->getOperands())
+      stored += std::min(bytesOf(operand), bytesOf(dit::behindViews(operand)));
+    return stored > bytesOf(op->getResults()) || llvm::all_of(op->getResults(), [&](Value result) { return bytesOf(result) <= maxBytes; });
+  }
+
+  static bool isAffordable(Operation *op) {
+    return static_cast<double>(bytesOf(op->getOperands()) + bytesOf(op->getResults())) <= kMostBytes && workOf(op).flops() <= kMostFlops;
   }
 
   static int64_t bytesOf(ValueRange values) {
@@ -112,6 +131,18 @@ private:
     if (succeeded(results))
       cache[op] = *results;
     return results;
+  }
+
+  static void expandNumber(dit::ConstantOp constant) {
+    auto values = dyn_cast<DenseElementsAttr>(constant.getValue());
+    auto type = cast<RankedTensorType>(constant.getType());
+    if (!values || !values.isSplat() || dit::tensorBytes(type) <= kSmallTable)
+      return;
+    OpBuilder builder(constant);
+    auto one = type.clone(SmallVector<int64_t>(type.getRank(), 1));
+    Value number = dit::ConstantOp::create(builder, constant.getLoc(), DenseElementsAttr::get(one, values.getSplatValue<Attribute>()));
+    constant.replaceAllUsesWith(dit::ExpandOp::create(builder, constant.getLoc(), type, number).getResult());
+    constant.erase();
   }
 
   void removeDead() {

@@ -11,6 +11,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <fmt/format.h>
 
 using namespace mlir;
 
@@ -27,10 +28,10 @@ std::string scalarTypeName(Type type) {
 }
 
 std::string scalarLiteral(double value, bool isDouble) {
-  if (std::isnan(value))
-    return "quietNan()";
-  if (std::isinf(value))
-    return value < 0 ? "-infinity()" : "infinity()";
+  if (!std::isfinite(value)) {
+    std::string_view text = std::isnan(value) ? "quietNan()" : value < 0 ? "-infinity()" : "infinity()";
+    return isDouble ? fmt::format("double({})", text) : std::string(text); // where types are deduced, that of values beside it
+  }
   char digits[40];
   auto [end, error] =
       isDouble ? std::to_chars(digits, digits + sizeof digits, value) : std::to_chars(digits, digits + sizeof digits, static_cast<float>(value));

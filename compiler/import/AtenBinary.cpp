@@ -88,12 +88,12 @@ static Num constantPower(Num x, Scalar exponent) {
   return pow(x, x.constant(exponent));
 }
 
-/// Integers go by way of f64, which is exact up to 2^53.
+/// Integers go by way of f64, which is exact up to 2^53. A negative power of 0 is 0, as torch has it.
 static Num power(Num x, Num y) {
   if (x.isFloat())
     return pow(x, y);
   Type wide = x.builder().getF64Type();
-  return pow(x.to(wide), y.to(wide)).to(x.type());
+  return select((x == 0.0) & (y < 0.0), x, pow(x.to(wide), y.to(wide)).to(x.type()));
 }
 
 static std::vector<Value> powerRow(OpContext &op) {
@@ -117,11 +117,11 @@ static Num scaled(OpContext &op, Num y) {
 static Num fmax(Num x, Num y) { return x.isFloat() ? combine<arith::MaxNumFOp>(x, y) : max(x, y); }
 static Num fmin(Num x, Num y) { return x.isFloat() ? combine<arith::MinNumFOp>(x, y) : min(x, y); }
 
-/// By way of f64, where squares of f32 neither overflow nor vanish.
+/// By way of f64, where squares of f32 neither overflow nor vanish. Infinite beside NaN too.
 static Num hypotenuse(Num x, Num y) {
   Type wide = x.builder().getF64Type();
-  Num a = x.to(wide), b = y.to(wide);
-  return sqrt(a * a + b * b).to(x.type());
+  Num a = abs(x.to(wide)), b = abs(y.to(wide));
+  return select((a == HUGE_VAL) | (b == HUGE_VAL), a.constant(HUGE_VAL), sqrt(a * a + b * b)).to(x.type());
 }
 
 /// x * log(y), and 0 where x is 0 unless y is NaN.

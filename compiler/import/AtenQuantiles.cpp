@@ -154,7 +154,15 @@ static OpImport quantiles(Quantile quantileOf) {
 
 //===-- Medians and modes -------------------------------------------------------------------------===//
 
-/// The lower of the two in the middle. A line with NaN gives NaN, and where it is.
+/// Where each line has its first NaN, which follows its numbers; anything where it has none.
+static Value firstNan(Emit &emit, const Lines &lines) {
+  Type index = emit.builder().getI64Type();
+  Value behind = elementwise(emit, Operand(countNumbers(emit, lines, index)), index, index,
+                             [&](ArrayRef<Num> x) { return min(x[0], x[0].constant(static_cast<double>(lines.size - 1))); });
+  return pick(emit, lines.indices, lines, behind);
+}
+
+/// The lower of the two in the middle. A line with NaN gives NaN, and where the first is.
 static Results median(OpContext &ctx) {
   Lines lines = sortedLines(ctx, ctx.optionalInteger("dim"));
   int64_t middle = (lines.size - 1) / 2;
@@ -167,7 +175,8 @@ static Results median(OpContext &ctx) {
   };
   Results results{ctx.emit.view(choose(value, last), ctx.resultType().getShape())};
   if (ctx.resultCount() > 1) {
-    Value index = at(ctx.emit, lines.indices, lines, middle), end = at(ctx.emit, lines.indices, lines, lines.size - 1);
+    Value index = at(ctx.emit, lines.indices, lines, middle);
+    Value end = isa<FloatType>(Emit::elementOf(lines.values)) ? firstNan(ctx.emit, lines) : index;
     results.push_back(ctx.emit.view(choose(index, end), ctx.resultType(1).getShape()));
   }
   return results;

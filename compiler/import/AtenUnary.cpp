@@ -58,6 +58,9 @@ static Num nanToNum(OpContext &op, Num x) {
 
 static Num bitNot(Num x) { return x.isBool() ? !x : x ^ x.constant(-1.0); }
 
+/// Of a real number: that of the negative half of the axis, or 0.
+static Num angle(Num x) { return select(isNan(x), x, select(x < 0.0, x.constant(std::numbers::pi), x.constant(0.0))); }
+
 static void addRounding(ElementwiseRows &rows) {
   rows.unary({"aten.floor.default"}, wholeNumber<math::FloorOp>);
   rows.unary({"aten.ceil.default"}, wholeNumber<math::CeilOp>);
@@ -81,6 +84,7 @@ static void addTrigonometry(ElementwiseRows &rows) {
   rows.unary({"aten.acosh.default", "aten.arccosh.default"}, apply<math::AcoshOp>);
   rows.unary({"aten.atanh.default", "aten.arctanh.default"}, apply<math::AtanhOp>);
   rows.unary({"aten.sinc.default", "aten.special_sinc.default"}, sinc);
+  rows.unary({"aten.angle.default"}, angle);
   rows.unary({"aten.deg2rad.default"}, [](Num x) { return x * (std::numbers::pi / 180); });
   rows.unary({"aten.rad2deg.default"}, [](Num x) { return x * (180 / std::numbers::pi); });
 }

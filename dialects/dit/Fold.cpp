@@ -391,9 +391,10 @@ struct DropDeadOrRepeatedOperands : OpRewritePattern<MapOp> {
       auto [known, isNew] = firstUse.try_emplace(input, i);
       if (!isNew)
         rewriter.replaceAllUsesWith(body.getArgument(i), body.getArgument(known->second));
-      if (body.getArgument(i).use_empty())
-        drop.set(i);
     }
+    for (BlockArgument argument : body.getArguments()) // last: one without uses may have got those of an equal one behind it
+      if (argument.use_empty())
+        drop.set(argument.getArgNumber());
     if (drop.none())
       return failure();
     rebuildWithout(op, drop, rewriter);

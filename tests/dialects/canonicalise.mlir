@@ -268,3 +268,16 @@ func.func @other_sums(%x: tensor<4x2xf32>, %t: tensor<1x3xf32>, %y: tensor<4x3xf
   %v = dit.reduce sum %w axes [1] : (tensor<4x2xf32>) -> tensor<4x1xf32>
   return %s, %r, %v, %w : tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x2xf32>
 }
+
+// -----
+
+// The operand that is used equals one in front of it, which is not.
+// CHECK-LABEL: @repeated_behind_dead
+// CHECK-NEXT: return %arg0
+func.func @repeated_behind_dead(%x: tensor<4xi64>) -> tensor<4xi64> {
+  %m = dit.map(%x, %x, %x) : (tensor<4xi64>, tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64> {
+  ^bb0(%a: i64, %b: i64, %c: i64):
+    dit.yield %b : i64
+  }
+  return %m : tensor<4xi64>
+}

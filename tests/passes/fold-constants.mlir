@@ -67,3 +67,54 @@ func.func @no_columns() -> tensor<1x1x2x8xbf16> {
   %y = dit.attention %q, %k, %v scale 1.0 quantized : (tensor<1x1x2x0xbf16>, tensor<1x1x3x0xbf16>, tensor<1x1x3x8xbf16>) -> tensor<1x1x2x8xbf16>
   return %y : tensor<1x1x2x8xbf16>
 }
+
+// -----
+
+// What would take a terabyte, or minutes, to compute is left to run time.
+// CHECK-LABEL: @large
+// CHECK: dit.reduce sum
+// CHECK: dit.matmul
+func.func @large() -> (tensor<1x1xf32>, tensor<1x65536xf32>) {
+  %c = dit.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32>
+  %v = dit.view %c : tensor<1x2xf32> -> tensor<2x1xf32>
+  %e = dit.expand %v : tensor<2x1xf32> -> tensor<2x137438953472xf32>
+  %s = dit.reduce sum %e axes [0, 1] : (tensor<2x137438953472xf32>) -> tensor<1x1xf32>
+  %r = dit.constant dense<0.5> : tensor<1x65536xf32>
+  %w = dit.constant dense<0.25> : tensor<1x1xf32>
+  %x = dit.expand %w : tensor<1x1xf32> -> tensor<65536x65536xf32>
+  %m = dit.matmul %r, %x : (tensor<1x65536xf32>, tensor<65536x65536xf32>) -> tensor<1x65536xf32>
+  return %s, %m : tensor<1x1xf32>, tensor<1x65536xf32>
+}
+
+// -----
+
+// A table of expanded ones is no smaller than what they are made of.
+// CHECK-LABEL: @expanded
+// CHECK: dit.constant dense<{{.*}}> : tensor<2x2xf64>
+// SMALL-LABEL: @expanded
+// SMALL: arith.addf
+func.func @expanded() -> tensor<2x2xf64> {
+  %a = dit.constant dense<[[0.0], [1.0]]> : tensor<2x1xf64>
+  %b = dit.constant dense<[[0.0, 2.0]]> : tensor<1x2xf64>
+  %x = dit.expand %a : tensor<2x1xf64> -> tensor<2x2xf64>
+  %y = dit.expand %b : tensor<1x2xf64> -> tensor<2x2xf64>
+  %m = dit.map(%x, %y) : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64> {
+  ^bb0(%p: f64, %q: f64):
+    %c = arith.addf %p, %q : f64
+    dit.yield %c : f64
+  }
+  return %m : tensor<2x2xf64>
+}
+
+// -----
+
+// One number is not stored many times.
+// CHECK-LABEL: @one_number
+// CHECK: %[[Z:.*]] = dit.constant dense<0.000000e+00> : tensor<1x1xbf16>
+// CHECK: %[[E:.*]] = dit.expand %[[Z]] : tensor<1x1xbf16> -> tensor<1024x64xbf16>
+// CHECK: dit.concat(%arg0, %[[E]])
+func.func @one_number(%x: tensor<8x64xbf16>) -> tensor<1032x64xbf16> {
+  %z = dit.constant dense<0.0> : tensor<1024x64xbf16>
+  %y = dit.concat(%x, %z) axis 0 : (tensor<8x64xbf16>, tensor<1024x64xbf16>) -> tensor<1032x64xbf16>
+  return %y : tensor<1032x64xbf16>
+}

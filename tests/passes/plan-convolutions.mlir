@@ -82,3 +82,19 @@ plan.program @depthwise_into_tokens inputs ["x"] outputs ["y"] {
 }
 plan.kernel @tokens family "conv" args [memref<1x16x8xbf16>, memref<16x1x3xbf16>, memref<1x16x8xbf16, strided<[128, 1, 16]>>] outputs 1
   config {alignments = array<i64: 16, 16, 16>, dilations = array<i64: 1>, groups = 16 : i64, has_bias = false, padding_high = array<i64: 1>, padding_low = array<i64: 1>, strides = array<i64: 1>} { }
+
+// Twelve channels are no whole pieces of eight, as which the image would be laid out: each would run into the next position.
+// CHECK-LABEL: plan.program @few_channels_into_tokens
+// CHECK: plan.step {
+// CHECK-NEXT: plan.launch @twelve
+plan.program @few_channels_into_tokens inputs ["x"] outputs ["y"] {
+  %x = plan.buffer input {index = 0 : i64} : memref<1x12x8xbf16>
+  %g = plan.buffer weight {name = "g"} : memref<12x1x3xbf16>
+  %y = plan.buffer output {index = 0 : i64} : memref<1x12x8xbf16, strided<[96, 1, 12]>>
+  plan.prepare { }
+  plan.step {
+    plan.launch @twelve(%x, %g, %y) : memref<1x12x8xbf16>, memref<12x1x3xbf16>, memref<1x12x8xbf16, strided<[96, 1, 12]>>
+  }
+}
+plan.kernel @twelve family "conv" args [memref<1x12x8xbf16>, memref<12x1x3xbf16>, memref<1x12x8xbf16, strided<[96, 1, 12]>>] outputs 1
+  config {alignments = array<i64: 16, 16, 16>, dilations = array<i64: 1>, groups = 12 : i64, has_bias = false, padding_high = array<i64: 1>, padding_low = array<i64: 1>, strides = array<i64: 1>} { }

@@ -89,6 +89,12 @@ class Wrap(support.TestCase):
         self.assert_close(result, self.expected)
         self.assertEqual((self.wrapped.calls, self.wrapped.fallbacks, self.module.eager_calls), (2, 0, 0))
 
+    def test_other_things_than_modules_are_refused(self):
+        for other in (None, self.module.forward):
+            with self.assertRaisesRegex(ditc.Error, "takes the torch module that the package was compiled from, not") as caught:
+                ditc.wrap(other, support.dit())
+            self.assertEqual(caught.exception.status, 2)
+
     def test_arguments_by_position_and_empty_ones(self):
         values = [self.inputs[name] for name in ("hidden_states", "timestep", "class_labels")]
         for further in ((), (None,), ({},), ({}, False)):

@@ -7,6 +7,7 @@
 #include "compiler/import/AtenTable.h"
 
 #include <cmath>
+#include <numbers>
 
 using namespace ditc;
 using namespace ditc::test;
@@ -34,6 +35,35 @@ TEST_F(AtenOps, NumbersAreExactInSumsAndRoundedInComparisons) {
 
 TEST_F(AtenOps, DegreesBecomeRadians) {
   EXPECT_THAT(values(single("aten.deg2rad.default", {{"self", {2}}}, {}, {2})), ElementsAre(testing::DoubleNear(0.0174533, 1e-6), testing::DoubleNear(0.0349066, 1e-6)));
+}
+
+TEST_F(AtenOps, AnglesOfRealNumbersAreThoseOfTheirSigns) {
+  ProgramBuilder b;
+  b.userInput("x", DType::f32, std::vector<int64_t>{2});
+  b.op("d", "aten.sub.Tensor", {{"self", tensor("x")}, {"other", number(1.5)}}, DType::f32, {2});
+  b.op("y", "aten.angle.default", {{"self", tensor("d")}}, DType::f32, {2});
+  b.output("output", tensor("y"));
+  EXPECT_THAT(run(b), ElementsAre(testing::DoubleNear(std::numbers::pi, 1e-6), 0)); // of -0.5 and 0.5
+}
+
+TEST_F(AtenOps, NegativePowersOfTheWholeNumber0Are0) {
+  ProgramBuilder b;
+  b.userInput("x", DType::i64, std::vector<int64_t>{3});
+  b.op("base", "aten.sub.Tensor", {{"self", tensor("x")}, {"other", integer(2)}}, DType::i64, {3}); // -1, 0, 1
+  b.op("exponent", "aten.neg.default", {{"self", tensor("x")}}, DType::i64, {3});
+  b.op("y", "aten.pow.Tensor_Tensor", {{"self", tensor("base")}, {"exponent", tensor("exponent")}}, DType::i64, {3});
+  b.output("output", tensor("y"));
+  EXPECT_THAT(run(b), ElementsAre(-1, 0, 1));
+}
+
+TEST_F(AtenOps, HypotenuseOfInfinityAndNanIsInfinite) {
+  ProgramBuilder b;
+  b.userInput("x", DType::f32, std::vector<int64_t>{1});
+  b.op("i", "aten.div.Tensor", {{"self", tensor("x")}, {"other", number(0)}}, DType::f32, {1});
+  b.op("n", "aten.sub.Tensor", {{"self", tensor("i")}, {"other", tensor("i")}}, DType::f32, {1});
+  b.op("y", "aten.hypot.default", {{"self", tensor("i")}, {"other", tensor("n")}}, DType::f32, {1});
+  b.output("output", tensor("y"));
+  EXPECT_THAT(run(b), ElementsAre(HUGE_VAL));
 }
 
 TEST_F(AtenOps, IntegersOfLargeValueMeet16BitFloatsRounded) {

@@ -191,6 +191,13 @@ TEST(RowwiseNumbers, ARoundingToFloat8InsideAKernelStays) {
   EXPECT_EQ(stored.find("rounded"), std::string::npos) << stored; // by the store itself
 }
 
+TEST(RowwiseNumbers, BordersThatAreNoNumbers) {
+  for (std::string type : {"f64", "f32", "bf16"})
+    for (std::string value : {type == "f64" ? "0xFFF0000000000000" : type == "f32" ? "0xFF800000" : "0xFF80", type == "f64" ? "0x7FF8000000000000" : type == "f32" ? "0x7FC00000" : "0x7FC0"})
+      expectRight("func.func @f(%a: tensor<4x6x" + type + ">) -> tensor<6x6x" + type + "> {\n  %0 = dit.pad %a low [1, 0] high [1, 0] value " + value + " : " + type +
+                  " : tensor<4x6x" + type + "> -> tensor<6x6x" + type + ">\n  return %0 : tensor<6x6x" + type + ">\n}");
+}
+
 TEST(RowwiseNumbers, ConstantTables) {
   expectRight("func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<2x3xbf16>, tensor<2x2xf8E4M3FN>) {\n"
               "  %t = dit.constant dense<[[1.0, 2.0, -3.5, 4.0, 1.0e-3, 7.0]]> : tensor<1x6xf32>\n"

@@ -161,7 +161,7 @@ def quantiles(x: Tensor, i: Tensor) -> Results:
         "quantile_nan": torch.quantile(broken, 0.5, dim=-1),
         "median": x.median(),
         "median_int": i.median(),
-    } | pairs("median_dim", x.median(-1))
+    } | pairs("median_dim", x.median(-1)) | pairs("median_nan", torch.where(x > 0.5, torch.nan, x).median(-1))
 
 
 class Reductions(nn.Module):

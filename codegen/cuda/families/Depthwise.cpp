@@ -148,10 +148,10 @@ std::optional<DepthwiseConv> depthwiseConv(const ConvProblem &p, int64_t inputAl
 }
 
 bool wantsChannelsLast(const ConvProblem &p, int64_t inputAlignment, int64_t outputAlignment) {
-  constexpr int64_t kTogether = 4;
+  constexpr int64_t kTogether = 4, kPiece = 8; // channels_last.cuh stores pieces, whole ones
   std::optional<DepthwiseConv> c = depthwiseConv(p, inputAlignment, outputAlignment);
   bool leavesAlone = c && !c->byChannels && channelsTogether(p.output, p.output.getDimSize(1), outputAlignment) >= kTogether;
-  return leavesAlone && strideOf(p.output, kX) != 1 && dit::elementBytes(p.input.getElementType()) == 2; // channels_last.cuh
+  return leavesAlone && strideOf(p.output, kX) != 1 && p.input.getDimSize(1) % kPiece == 0 && dit::elementBytes(p.input.getElementType()) == 2;
 }
 
 FailureOr<CudaUnit> emitDepthwiseConv(plan::KernelOp kernel, FamilyUnit &unit, const ConvProblem &p, const DepthwiseConv &conv) {

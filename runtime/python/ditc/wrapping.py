@@ -280,6 +280,8 @@ def wrap(
         raise Error(f"on_unknown_shape is {on_unknown_shape!r}; expected one of {', '.join(POLICIES)}", USAGE)
     if weights not in ("module", "package"):
         raise Error(f'weights is {weights!r}; expected "module" or "package"', USAGE)
+    if not hasattr(module, "named_parameters"):
+        raise Error(f"wrap takes the torch module that the package was compiled from, not {type(module).__name__}", USAGE)
     named = weights_of_module(module)
     if isinstance(package, Model):
         model = package
