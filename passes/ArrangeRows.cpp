@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ArrangeRows: rows of products are in the order in which that costs nothing. A product does the same with each row, so that
+// its rows may be put in another order, or cut into other dimensions, in front of it as well as behind it:
+//
+//   - what only cuts rows anew between a product and the maps behind it moves in front of it; the maps are then its epilogue, also where
+//     they repeat an operand for groups of rows (gates of each video, behind attention within frames);
+//   - a permutation of rows behind a product of what attention gives moves in front of it, as attention writes its result in any
+//     order (torch's MultiheadAttention, which puts tokens before batches);
+//   - a permutation of rows in front of products that only attention reads moves behind them, as attention reads in any order; where a
+//     norm or a map of its own makes the rows, it writes them in order, and nothing moves.
+//
+// Reshapes and permutes in turns that would need a copy on the way become one reshape and one permute, if those need none:
+// batch and heads as one dimension, and apart again.
+//
+// Before:
+//   func.func @f(%o: tensor<2x4x6x8xf32>, %k: tensor<2x4x6x8xf32>, %w: tensor<32x32xf32>, %x: tensor<2x6x32xf32>) -> tensor<2x6x32xf32> {
+//     %a = dit.attention %o, %k, %k scale 1.0 : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>) -> tensor<2x4x6x8xf32>
+//     %p = dit.permute %a [2, 0, 1, 3] : tensor<2x4x6x8xf32> -> tensor<6x2x4x8xf32>
+//     %v = dit.view %p : tensor<6x2x4x8xf32> -> tensor<12x32xf32>
+//     %m = dit.matmul %v, %w transpose_rhs : (tensor<12x32xf32>, tensor<32x32xf32>) -> tensor<12x32xf32>
+//     %r = dit.view %m : tensor<12x32xf32> -> tensor<6x2x32xf32>
+//     %t = dit.permute %r [1, 0, 2] : tensor<6x2x32xf32> -> tensor<2x6x32xf32>
+//     %y = dit.map(%x, %t) : (tensor<2x6x32xf32>, tensor<2x6x32xf32>) -> tensor<2x6x32xf32> {
+//     ^bb0(%b: f32, %c: f32):
+//       %s = arith.addf %b, %c : f32
+//       dit.yield %s : f32
+//     }
+//     return %y : tensor<2x6x32xf32>
+//   }
+// After:
+//   func.func @f(%o: tensor<2x4x6x8xf32>, %k: tensor<2x4x6x8xf32>, %w: tensor<32x32xf32>, %x: tensor<2x6x32xf32>) -> tensor<2x6x32xf32> {
+//     %a = dit.attention %o, %k, %k scale 1.0 : (tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>) -> tensor<2x4x6x8xf32>
+//     %p = dit.permute %a [0, 2, 1, 3] : tensor<2x4x6x8xf32> -> tensor<2x6x4x8xf32>
+//     %v = dit.view %p : tensor<2x6x4x8xf32> -> tensor<2x6x32xf32>
+//     %m = dit.matmul %v, %w transpose_rhs : (tensor<2x6x32xf32>, tensor<32x32xf32>) -> tensor<2x6x32xf32>
+//     %y = dit.map(%x, %m) : (tensor<2x6x32xf32>, tensor<2x6x32xf32>) -> tensor<2x6x32xf32> {
+//     ^bb0(%b: f32, %c: f32):
+//       %s = arith.addf %b, %c : f32
+//       dit.yield %s : f32
+//     }
+//     return %y : tensor<2x6x32xf32>
+//   }
+#include "dialects/dit/Tensors.h"
+#include "passes/Passes.h"
+#include "passes/Rearrangement.h"
+#include "passes/Rewriting.h"
+#include "passes/Strided.h"
+
+using namespace mlir;
+
+namespace ditc {
+#define GEN_PASS_DEF_ARRANGEROWS
+#include "passes/Passes.h.inc"
+
+namespace {
+
+bool isRearranging(Operation *op) { return isa_and_present<dit::ViewOp, dit::PermuteOp>(op); }
+
+/// How a value lies in memory if what is in front of its views is dense, and the copies on the way.
+struct Place {
+  plan::Layout layout;
+  int copies = 0;
+
+  static Place of(Value value) {
+    Operation *view = value.getDefiningOp();
+    if (!view || !dit::isViewOp(view))
+      return {{plan::contiguousStrides(shapeOf(value)), 0}};
+    Place place = of(view->getOperand(0));
+    std::optional<plan::Layout> layout = viewLayout(view, place.layout);
+    if (!layout) {
+      layout = viewLayout(view, {plan::contiguousStrides(shapeOf(view->getOperand(0))), 0});
+      ++place.copies;
+    }
+    return {*layout, place.copies};
+  }
+};
+
+/// The value by as few reshapes and permutes as it takes.
+Value inOneStep(OpBuilder &b, Value value) {
+  std::optional<Rearrangement> whole = Rearrangement::of(value);
+  return whole ? whole->apply(b, value.getLoc(), whole->source()) : value;
+}
+
+/// With the other rows on the left: the product of each is the same.
+Value productOf(OpBuilder &b, dit::MatmulOp product, Value rows) {
+  SmallVector<int64_t> shape(shapeOf(rows));
+  shape.back() = product.getType().getShape().back();
+  return dit::MatmulOp::create(b, product.getLoc(), product.getType().clone(shape), rows, product.getRhs(), product.getBias(), product.getTransposeRhs());
+}
+
+bool takesAnyRows(dit::MatmulOp product) { return tensorType(product.getRhs()).getRank() == 2; }
+
+class Arranger {
+public:
+  explicit Arranger(func::FuncOp function) : block(function.getBody().front()), b(function.getContext()) {}
+
+  void run() {
+    for (dit::MatmulOp product : llvm::make_early_inc_range(block.getOps<dit::MatmulOp>()))
+      if (takesAnyRows(product) && !moveInFront(product))
+        moveBehind(product);
+    eraseDead(block);
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (isRearranging(&op) && !llvm::all_of(op.getUsers(), isRearranging))
+        takeOneStep(op.getResult(0));
+    eraseDead(block);
+  }
+
+private:
+  //===-- In front ---------------------------------------------------------------------------------===//
+
+  /// What rearranges the rows of a product for the maps that read them.
+  bool moveInFront(dit::MatmulOp product) {
+    Value end = product.getResult();
+    while (end.hasOneUse() && isRearranging(*end.user_begin()))
+      end = end.user_begin()->getResult(0);
+    bool isReadByMaps = !end.use_empty() && llvm::all_of(end.getUsers(), llvm::IsaPred<dit::MapOp>);
+    std::optional<Rearrangement> behind = end != product.getResult() && isReadByMaps ? Rearrangement::of(end, product.getResult()) : std::nullopt;
+    if (!behind || !behind->keepsColumns())
+      return false;
+    b.setInsertionPoint(product);
+    Value rows = inOneStep(b, behind->apply(b, product.getLoc(), product.getLhs()));
+    if (!(behind->isReshape() || isWrittenByAttention(rows)) || Place::of(rows).copies > Place::of(product.getLhs()).copies)
+      return false;
+    end.replaceAllUsesWith(productOf(b, product, rows));
+    return true;
+  }
+
+  /// Batches and tokens each have a stride there, and only this reads them.
+  static bool isWrittenByAttention(Value rows) {
+    std::optional<Rearrangement> whole = Rearrangement::of(rows);
+    return whole && whole->source().getDefiningOp<dit::AttentionOp>() && !whole->cutsSource();
+  }
+
+  //===-- Behind -----------------------------------------------------------------------------------===//
+
+  /// An operand of attention, and what it is a rearrangement of: a product or some of its columns.
+  struct Read {
+    OpOperand *use;
+    Value columns;
+  };
+
+  /// What rearranges the rows that a product reads, if attention can do with them as they are.
+  void moveBehind(dit::MatmulOp product) {
+    std::optional<Rearrangement> before = Rearrangement::of(product.getLhs());
+    SmallVector<Read> reads;
+    if (!before || before->isReshape() || !before->keepsColumns() || isWrittenInOrder(before->source()) || !findReads(product.getResult(), product.getResult(), reads))
+      return;
+    b.setInsertionPoint(product);
+    Value whole = productOf(b, product, before->source());
+    SmallVector<Value> operands;
+    for (auto [use, columns] : reads) {
+      b.setInsertionPoint(use->getOwner());
+      std::optional<Rearrangement> behind = Rearrangement::of(use->get(), columns);
+      if (!behind)
+        return;
+      operands.push_back(inOneStep(b, behind->apply(b, product.getLoc(), before->apply(b, product.getLoc(), columnsOf(whole, columns.getDefiningOp<dit::SliceOp>())))));
+      if (Place::of(operands.back()).copies > 0)
+        return;
+    }
+    for (auto [read, operand] : llvm::zip(reads, operands))
+      read.use->set(operand);
+  }
+
+  /// Is it computed for this alone, by a kernel that may as well store each row elsewhere?
+  static bool isWrittenInOrder(Value rows) { return isa_and_present<dit::NormOp, dit::MapOp>(rows.getDefiningOp()) && rows.hasOneUse(); }
+
+  static bool isOfColumns(dit::SliceOp slice) { return slice.getType().getShape().drop_back() == shapeOf(slice.getInput()).drop_back(); }
+
+  static bool findReads(Value value, Value columns, SmallVector<Read> &reads) {
+    return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+      Operation *user = use.getOwner();
+      if (isRearranging(user))
+        return findReads(user->getResult(0), columns, reads);
+      if (auto slice = dyn_cast<dit::SliceOp>(user); slice && value == columns && value.getDefiningOp<dit::MatmulOp>() && isOfColumns(slice))
+        return findReads(slice.getResult(), slice.getResult(), reads);
+      reads.push_back({&use, columns});
+      return isa<dit::AttentionOp>(user) && use.getOperandNumber() < 3;
+    });
+  }
+
+  /// Those that `slice` has, or all.
+  Value columnsOf(Value whole, dit::SliceOp slice) {
+    if (!slice)
+      return whole;
+    SmallVector<int64_t> shape(shapeOf(whole)), offsets(shape.size(), 0), steps(shape.size(), 1);
+    shape.back() = slice.getType().getShape().back();
+    offsets.back() = slice.getOffsets().back();
+    steps.back() = slice.getSteps().back();
+    return dit::SliceOp::create(b, slice.getLoc(), tensorType(whole).clone(shape), whole, offsets, steps);
+  }
+
+  //===-- In one step ------------------------------------------------------------------------------===//
+
+  void takeOneStep(Value value) {
+    int copies = Place::of(value).copies;
+    if (copies == 0)
+      return;
+    b.setInsertionPointAfter(value.getDefiningOp());
+    if (Value direct = inOneStep(b, value); direct != value && Place::of(direct).copies < copies)
+      value.replaceUsesWithIf(direct, [&](OpOperand &use) { return !isRearranging(use.getOwner()); });
+  }
+
+  Block &block;
+  OpBuilder b;
+};
+
+class ArrangeRows : public impl::ArrangeRowsBase<ArrangeRows> {
+  void runOnOperation() override { Arranger(getOperation()).run(); }
+};
+
+} // namespace
+} // namespace ditc

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a chain of reshapes and permutes does as a whole: its source is cut into parts, the parts change places, and
+// neighbours are joined. Chains that do the same look the same, whatever way a model writes them.
+#pragma once
+
+#include "dialects/dit/Dit.h"
+
+#include <optional>
+
+namespace ditc {
+
+class Rearrangement {
+public:
+  /// Of `value` from the tensor in front of all reshapes and permutes.
+  static std::optional<Rearrangement> of(mlir::Value value) { return of(value, {}); }
+  /// From `source`, which is on the way; nothing where a reshape cuts what belongs to no part.
+  static std::optional<Rearrangement> of(mlir::Value value, mlir::Value source);
+
+  mlir::Value source() const { return from; }
+  /// Do all parts stay in order?
+  bool isReshape() const;
+  /// Is a dimension of the source cut into several?
+  bool cutsSource() const;
+  /// Are the last dimensions of both sides the same one?
+  bool keepsColumns() const;
+
+  /// The same of `value`, which is like the source but for the size of its last dimension, which has to be kept.
+  mlir::Value apply(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value) const;
+
+private:
+  /// A dimension of the source, or a factor of one.
+  struct Part {
+    size_t dim;
+    int64_t size;
+  };
+
+  bool reshape(mlir::ArrayRef<int64_t> shape);
+  void cut(size_t place, int64_t inner);
+  void joinWhatStaysTogether();
+
+  mlir::Value from;
+  mlir::SmallVector<Part> parts;                   ///< of the source, in its order, without those of one element
+  mlir::SmallVector<mlir::SmallVector<size_t>> to; ///< the parts in each dimension of the result
+  mlir::SmallVector<int64_t> shape;                ///< of the result
+};
+
+} // namespace ditc

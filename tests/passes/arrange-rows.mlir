@@ -1,0 +1,78 @@
+// RUN: ditc-opt %s --split-input-file --ditc-arrange-rows --canonicalize --cse | FileCheck %s
+
+// torch's MultiheadAttention with batches first, of a stream that is read elsewhere too: tokens before batches for the products, batch and
+// heads as one dimension. Queries are columns of the product as it is stored.
+// CHECK-LABEL: func.func @tokens_first
+// CHECK: %[[M:.*]] = dit.matmul %arg0, %arg1 transpose_rhs : {{.*}} -> tensor<2x6x48xf32>
+// CHECK: %[[S:.*]] = dit.slice %[[M]] offsets [0, 0, 16] {{.*}} -> tensor<2x6x16xf32>
+// CHECK: %[[V:.*]] = dit.view %[[S]] : tensor<2x6x16xf32> -> tensor<2x6x4x4xf32>
+// CHECK: %[[P:.*]] = dit.permute %[[V]] [0, 2, 1, 3] : tensor<2x6x4x4xf32> -> tensor<2x4x6x4xf32>
+// CHECK: dit.attention %[[P]], %[[P]], %[[P]]
+func.func @tokens_first(%x: tensor<2x6x16xf32>, %w: tensor<48x16xf32>) -> tensor<2x4x6x4xf32> {
+  %t = dit.permute %x [1, 0, 2] : tensor<2x6x16xf32> -> tensor<6x2x16xf32>
+  %m = dit.matmul %t, %w transpose_rhs : (tensor<6x2x16xf32>, tensor<48x16xf32>) -> tensor<6x2x48xf32>
+  %s = dit.slice %m offsets [0, 0, 16] steps [1, 1, 1] : tensor<6x2x48xf32> -> tensor<6x2x16xf32>
+  %v = dit.view %s : tensor<6x2x16xf32> -> tensor<6x8x4xf32>
+  %p = dit.permute %v [1, 0, 2] : tensor<6x8x4xf32> -> tensor<8x6x4xf32>
+  %q = dit.view %p : tensor<8x6x4xf32> -> tensor<2x4x6x4xf32>
+  %o = dit.attention %q, %q, %q scale 1.0 : (tensor<2x4x6x4xf32>, tensor<2x4x6x4xf32>, tensor<2x4x6x4xf32>) -> tensor<2x4x6x4xf32>
+  return %o : tensor<2x4x6x4xf32>
+}
+
+// -----
+
+// A norm for this alone writes its rows in order.
+// CHECK-LABEL: func.func @behind_norm
+// CHECK: %[[N:.*]] = dit.norm
+// CHECK: %[[T:.*]] = dit.permute %[[N]] [1, 0, 2]
+// CHECK: dit.matmul %[[T]],
+func.func @behind_norm(%x: tensor<2x6x16xf32>, %w: tensor<16x16xf32>) -> tensor<2x4x6x4xf32> {
+  %n = dit.norm layer %x axes 1 eps 1.000000e-05 : (tensor<2x6x16xf32>) -> tensor<2x6x16xf32>
+  %t = dit.permute %n [1, 0, 2] : tensor<2x6x16xf32> -> tensor<6x2x16xf32>
+  %m = dit.matmul %t, %w transpose_rhs : (tensor<6x2x16xf32>, tensor<16x16xf32>) -> tensor<6x2x16xf32>
+  %v = dit.view %m : tensor<6x2x16xf32> -> tensor<6x2x4x4xf32>
+  %p = dit.permute %v [1, 2, 0, 3] : tensor<6x2x4x4xf32> -> tensor<2x4x6x4xf32>
+  %o = dit.attention %p, %p, %p scale 1.0 : (tensor<2x4x6x4xf32>, tensor<2x4x6x4xf32>, tensor<2x4x6x4xf32>) -> tensor<2x4x6x4xf32>
+  return %o : tensor<2x4x6x4xf32>
+}
+
+// -----
+
+// Attention within frames, and the gate of each video: the product has the rows of its epilogue.
+// CHECK-LABEL: func.func @frames
+// CHECK: %[[V:.*]] = dit.view %arg0 : tensor<6x5x8xf32> -> tensor<2x15x8xf32>
+// CHECK: %[[M:.*]] = dit.matmul %[[V]], %arg1 transpose_rhs : {{.*}} -> tensor<2x15x16xf32>
+// CHECK: %[[Y:.*]] = dit.map(%arg2, %[[M]])
+// CHECK: return %[[Y]]
+func.func @frames(%x: tensor<6x5x8xf32>, %w: tensor<16x8xf32>, %g: tensor<2x1x16xf32>) -> tensor<2x15x16xf32> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<6x5x8xf32>, tensor<16x8xf32>) -> tensor<6x5x16xf32>
+  %v = dit.view %m : tensor<6x5x16xf32> -> tensor<2x15x16xf32>
+  %y = dit.map(%g, %v) : (tensor<2x1x16xf32>, tensor<2x15x16xf32>) -> tensor<2x15x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.mulf %a, %b : f32
+    dit.yield %r : f32
+  }
+  return %y : tensor<2x15x16xf32>
+}
+
+// -----
+
+// Attention within places of two videos: (video, place) has no stride where frames come first, so rows stay as they are.
+// CHECK-LABEL: func.func @places
+// CHECK: %[[M:.*]] = dit.matmul {{.*}} -> tensor<8x3x16xf32>
+// CHECK: %[[P:.*]] = dit.permute %{{.*}} [0, 2, 1, 3]
+// CHECK: dit.map(%{{.*}}, %{{.*}})
+func.func @places(%q: tensor<8x2x3x8xf32>, %w: tensor<16x16xf32>, %x: tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  %o = dit.attention %q, %q, %q scale 1.0 : (tensor<8x2x3x8xf32>, tensor<8x2x3x8xf32>, tensor<8x2x3x8xf32>) -> tensor<8x2x3x8xf32>
+  %t = dit.permute %o [0, 2, 1, 3] : tensor<8x2x3x8xf32> -> tensor<8x3x2x8xf32>
+  %r = dit.view %t : tensor<8x3x2x8xf32> -> tensor<8x3x16xf32>
+  %m = dit.matmul %r, %w transpose_rhs : (tensor<8x3x16xf32>, tensor<16x16xf32>) -> tensor<8x3x16xf32>
+  %v = dit.view %m : tensor<8x3x16xf32> -> tensor<2x4x3x16xf32>
+  %p = dit.permute %v [0, 2, 1, 3] : tensor<2x4x3x16xf32> -> tensor<2x3x4x16xf32>
+  %y = dit.map(%x, %p) : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %r2 = arith.addf %a, %b : f32
+    dit.yield %r2 : f32
+  }
+  return %y : tensor<2x3x4x16xf32>
+}
