@@ -4,7 +4,8 @@
 // its rows may be put in another order, or cut into other dimensions, in front of it as well as behind it:
 //
 //   - what only cuts rows anew between a product and the maps behind it moves in front of it; the maps are then its epilogue, also where
-//     they repeat an operand for groups of rows (gates of each video, behind attention within frames);
+//     they repeat an operand for groups of rows (gates of each video, behind attention within frames); what joins rows between two of those
+//     maps moves behind both;
 //   - a permutation of rows behind a product of what attention gives moves in front of it, as attention writes its result in any
 //     order (torch's MultiheadAttention, which puts tokens before batches);
 //   - a permutation of rows in front of products that only attention reads moves behind them, as attention reads in any order; where a
@@ -46,6 +47,9 @@
 #include "passes/Rearrangement.h"
 #include "passes/Rewriting.h"
 #include "passes/Strided.h"
+#include "passes/Terms.h"
+
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
@@ -56,25 +60,6 @@ namespace ditc {
 namespace {
 
 bool isRearranging(Operation *op) { return isa_and_present<dit::ViewOp, dit::PermuteOp>(op); }
-
-/// How a value lies in memory if what is in front of its views is dense, and the copies on the way.
-struct Place {
-  plan::Layout layout;
-  int copies = 0;
-
-  static Place of(Value value) {
-    Operation *view = value.getDefiningOp();
-    if (!view || !dit::isViewOp(view))
-      return {{plan::contiguousStrides(shapeOf(value)), 0}};
-    Place place = of(view->getOperand(0));
-    std::optional<plan::Layout> layout = viewLayout(view, place.layout);
-    if (!layout) {
-      layout = viewLayout(view, {plan::contiguousStrides(shapeOf(view->getOperand(0))), 0});
-      ++place.copies;
-    }
-    return {*layout, place.copies};
-  }
-};
 
 /// The value by as few reshapes and permutes as it takes.
 Value inOneStep(OpBuilder &b, Value value) {
@@ -99,6 +84,11 @@ public:
     for (dit::MatmulOp product : llvm::make_early_inc_range(block.getOps<dit::MatmulOp>()))
       if (takesAnyRows(product) && !moveInFront(product))
         moveBehind(product);
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (auto map = dyn_cast<dit::MapOp>(op))
+        takeFinerRows(map);
+      else if (auto norm = dyn_cast<dit::NormOp>(op))
+        takeFinerRows(norm);
     eraseDead(block);
     for (Operation &op : llvm::make_early_inc_range(block))
       if (isRearranging(&op) && !llvm::all_of(op.getUsers(), isRearranging))
@@ -120,7 +110,7 @@ private:
       return false;
     b.setInsertionPoint(product);
     Value rows = inOneStep(b, behind->apply(b, product.getLoc(), product.getLhs()));
-    if (!(behind->isReshape() || isWrittenByAttention(rows)) || Place::of(rows).copies > Place::of(product.getLhs()).copies)
+    if (!(behind->isReshape() || isWrittenByAttention(rows)) || copiesFor(rows) > copiesFor(product.getLhs()))
       return false;
     end.replaceAllUsesWith(productOf(b, product, rows));
     return true;
@@ -129,7 +119,7 @@ private:
   /// Batches and tokens each have a stride there, and only this reads them.
   static bool isWrittenByAttention(Value rows) {
     std::optional<Rearrangement> whole = Rearrangement::of(rows);
-    return whole && whole->source().getDefiningOp<dit::AttentionOp>() && !whole->cutsSource();
+    return whole && whole->source().getDefiningOp<dit::AttentionOp>() && whole->keepsDimensionsTogether();
   }
 
   //===-- Behind -----------------------------------------------------------------------------------===//
@@ -155,7 +145,7 @@ private:
       if (!behind)
         return;
       operands.push_back(inOneStep(b, behind->apply(b, product.getLoc(), before->apply(b, product.getLoc(), columnsOf(whole, columns.getDefiningOp<dit::SliceOp>())))));
-      if (Place::of(operands.back()).copies > 0)
+      if (copiesFor(operands.back()) > 0)
         return;
     }
     for (auto [read, operand] : llvm::zip(reads, operands))
@@ -190,14 +180,67 @@ private:
     return dit::SliceOp::create(b, slice.getLoc(), tensorType(whole).clone(shape), whole, offsets, steps);
   }
 
+  //===-- Finer rows -------------------------------------------------------------------------------===//
+
+  /// What a map reads of another one behind a product, which has rows of more dimensions; null when there is nothing.
+  static dit::ViewOp readOfFinerRows(dit::MapOp map) {
+    for (Value input : map.getInputs()) {
+      auto view = input.getDefiningOp<dit::ViewOp>();
+      auto finer = view && shapeOf(input) == map.getType().getShape() ? view.getInput().getDefiningOp<dit::MapOp>() : dit::MapOp();
+      bool isAlone = finer && view->hasOneUse() && finer->hasOneUse() && finer.getType().getNumElements() > 0;
+      if (!isAlone || !llvm::any_of(finer.getInputs(), [](Value part) { return part.getDefiningOp<dit::MatmulOp>(); }))
+        continue;
+      auto joinsRows = [](const ReshapeGroup &group) { return group.endTo == group.firstTo + 1; };
+      ArrayRef<int64_t> fine = shapeOf(finer.getResult()), joined = shapeOf(input);
+      if (fine.back() == joined.back() && llvm::all_of(reshapeGroups(fine, joined), joinsRows))
+        return view;
+    }
+    return {};
+  }
+
+  /// A map reads what maps in front of it have, without a reshape between them: they belong to one epilogue.
+  void takeFinerRows(dit::MapOp map) {
+    dit::ViewOp view = readOfFinerRows(map);
+    if (!view)
+      return;
+    ArrayRef<int64_t> fine = shapeOf(view.getInput());
+    b.setInsertionPoint(map);
+    IRMapping mapping;
+    for (Value input : map.getInputs()) {
+      SmallVector<int64_t> shape(fine);
+      for (const ReshapeGroup &group : reshapeGroups(fine, shapeOf(view.getResult())))
+        if (shapeOf(input)[group.firstTo] == 1)
+          std::fill(shape.begin() + group.firstFrom, shape.begin() + group.endFrom, 1);
+      mapping.map(input, input == view.getResult() ? view.getInput() : viewAs(b, input.getLoc(), input, shape));
+    }
+    auto own = cast<dit::MapOp>(b.clone(*map, mapping));
+    own.getResult().setType(map.getType().clone(fine));
+    map.getResult().replaceAllUsesWith(viewAs(b, map.getLoc(), own.getResult(), map.getType().getShape()));
+    map.erase();
+  }
+
+  /// A norm reads rows of more dimensions where those it has would be copied for it.
+  void takeFinerRows(dit::NormOp norm) {
+    auto view = norm.getInput().getDefiningOp<dit::ViewOp>();
+    if (!view || norm.getAxes() != 1 || shapeOf(view.getInput()).empty() || shapeOf(view.getInput()).back() != shapeOf(view.getResult()).back() || copiesFor(view.getResult()) <= copiesFor(view.getInput()))
+      return;
+    b.setInsertionPoint(norm);
+    IRMapping mapping;
+    mapping.map(view.getResult(), view.getInput());
+    auto own = cast<dit::NormOp>(b.clone(*norm, mapping));
+    own.getResult().setType(norm.getType().clone(shapeOf(view.getInput())));
+    norm.getResult().replaceAllUsesWith(viewAs(b, norm.getLoc(), own.getResult(), norm.getType().getShape()));
+    norm.erase();
+  }
+
   //===-- In one step ------------------------------------------------------------------------------===//
 
   void takeOneStep(Value value) {
-    int copies = Place::of(value).copies;
+    int copies = copiesFor(value);
     if (copies == 0)
       return;
     b.setInsertionPointAfter(value.getDefiningOp());
-    if (Value direct = inOneStep(b, value); direct != value && Place::of(direct).copies < copies)
+    if (Value direct = inOneStep(b, value); direct != value && copiesFor(direct) < copies)
       value.replaceUsesWithIf(direct, [&](OpOperand &use) { return !isRearranging(use.getOwner()); });
   }
 

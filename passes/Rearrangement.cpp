@@ -107,8 +107,36 @@ bool Rearrangement::isReshape() const {
   return llvm::all_of(to, [&](ArrayRef<size_t> dim) { return llvm::all_of(dim, [&](size_t part) { return part == next++; }); });
 }
 
-bool Rearrangement::cutsSource() const {
-  return llvm::any_of(llvm::seq<size_t>(1, std::max<size_t>(parts.size(), 1)), [&](size_t i) { return parts[i].dim == parts[i - 1].dim; });
+/// The parts in the order of the result.
+SmallVector<size_t> Rearrangement::order() const {
+  SmallVector<size_t> all;
+  for (ArrayRef<size_t> dim : to)
+    all.append(dim.begin(), dim.end());
+  return all;
+}
+
+bool Rearrangement::keepsDimensionsTogether() const {
+  SmallVector<size_t> all = order();
+  return llvm::all_of(llvm::seq<size_t>(1, std::max<size_t>(all.size(), 1)), [&](size_t i) {
+    bool isFirst = all[i] == 0 || parts[all[i]].dim != parts[all[i] - 1].dim;
+    return isFirst || all[i - 1] + 1 == all[i];
+  }) && (all.empty() || all[0] == 0 || parts[all[0]].dim != parts[all[0] - 1].dim);
+}
+
+bool Rearrangement::isInnermost(size_t from, size_t to) const {
+  ArrayRef<size_t> dim = this->to[to];
+  return !dim.empty() && parts[dim.back()].dim == from && parts[dim.back()].size == shapeOf(this->from)[from];
+}
+
+Rearrangement Rearrangement::withoutInnermost(size_t to) const {
+  Rearrangement result = *this;
+  size_t place = result.to[to].pop_back_val();
+  result.shape[to] /= parts[place].size;
+  result.parts.erase(result.parts.begin() + place);
+  for (SmallVector<size_t> &dim : result.to)
+    for (size_t &part : dim)
+      part -= part > place;
+  return result;
 }
 
 bool Rearrangement::keepsColumns() const {
@@ -118,14 +146,21 @@ bool Rearrangement::keepsColumns() const {
 }
 
 Value Rearrangement::apply(OpBuilder &b, Location loc, Value value) const {
-  SmallVector<int64_t> cuts, order, whole(shape);
+  SmallVector<int64_t> cuts, whole(shape), dims;
   for (const Part &part : parts)
     cuts.push_back(part.size);
-  for (ArrayRef<size_t> dim : to)
-    order.append(dim.begin(), dim.end());
-  if (int64_t columns = shapeOf(value).empty() ? 1 : shapeOf(value).back(); keepsColumns())
-    cuts.back() = whole.back() = columns;
-  return viewAs(b, loc, permuted(b, loc, viewAs(b, loc, value, cuts), order), whole);
+  if (keepsColumns())
+    cuts.back() = whole.back() = shapeOf(value).back();
+  SmallVector<size_t> all = order();
+  if (!keepsDimensionsTogether())
+    return viewAs(b, loc, permuted(b, loc, viewAs(b, loc, value, cuts), SmallVector<int64_t>(all.begin(), all.end())), whole);
+  for (auto [dim, size] : llvm::enumerate(shapeOf(value)))
+    if (llvm::none_of(parts, [dim = dim](const Part &part) { return part.dim == dim; }))
+      dims.push_back(dim); // of one element
+  for (size_t part : all)
+    if (part == 0 || parts[part].dim != parts[part - 1].dim)
+      dims.push_back(parts[part].dim);
+  return viewAs(b, loc, permuted(b, loc, value, dims), whole);
 }
 
 } // namespace ditc

@@ -20,12 +20,16 @@ public:
   mlir::Value source() const { return from; }
   /// Do all parts stay in order?
   bool isReshape() const;
-  /// Is a dimension of the source cut into several?
-  bool cutsSource() const;
+  /// Are dimensions of the source put in another order as wholes, if at all?
+  bool keepsDimensionsTogether() const;
+  /// Is dimension `from` of the source the innermost part of dimension `to` of the result?
+  bool isInnermost(size_t from, size_t to) const;
+  /// Of a source and a result in which the innermost part of that dimension has one element.
+  Rearrangement withoutInnermost(size_t to) const;
   /// Are the last dimensions of both sides the same one?
   bool keepsColumns() const;
 
-  /// The same of `value`, which is like the source but for the size of its last dimension, which has to be kept.
+  /// The same of `value`, which is like the source, or, where that is kept, but for the size of its last dimension.
   mlir::Value apply(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value) const;
 
 private:
@@ -38,6 +42,7 @@ private:
   bool reshape(mlir::ArrayRef<int64_t> shape);
   void cut(size_t place, int64_t inner);
   void joinWhatStaysTogether();
+  mlir::SmallVector<size_t> order() const;
 
   mlir::Value from;
   mlir::SmallVector<Part> parts;                   ///< of the source, in its order, without those of one element

@@ -76,3 +76,41 @@ func.func @places(%q: tensor<8x2x3x8xf32>, %w: tensor<16x16xf32>, %x: tensor<2x3
   }
   return %y : tensor<2x3x4x16xf32>
 }
+
+// -----
+
+// A gate for each group of frames, and a residual of all frames: one map could not repeat the gate, so both have groups.
+// CHECK-LABEL: func.func @groups
+// CHECK: %[[M:.*]] = dit.matmul {{.*}} -> tensor<2x3x5x16xf32>
+// CHECK: %[[G:.*]] = dit.map(%arg2, %[[M]])
+// CHECK: %[[X:.*]] = dit.view %arg3 : tensor<6x5x16xf32> -> tensor<2x3x5x16xf32>
+// CHECK: dit.map(%[[X]], %[[G]]) {{.*}} -> tensor<2x3x5x16xf32>
+func.func @groups(%x: tensor<6x5x8xf32>, %w: tensor<16x8xf32>, %g: tensor<2x1x1x16xf32>, %r: tensor<6x5x16xf32>) -> tensor<6x5x16xf32> {
+  %m = dit.matmul %x, %w transpose_rhs : (tensor<6x5x8xf32>, tensor<16x8xf32>) -> tensor<6x5x16xf32>
+  %v = dit.view %m : tensor<6x5x16xf32> -> tensor<2x3x5x16xf32>
+  %y = dit.map(%g, %v) : (tensor<2x1x1x16xf32>, tensor<2x3x5x16xf32>) -> tensor<2x3x5x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.mulf %a, %b : f32
+    dit.yield %c : f32
+  }
+  %z = dit.view %y : tensor<2x3x5x16xf32> -> tensor<6x5x16xf32>
+  %s = dit.map(%r, %z) : (tensor<6x5x16xf32>, tensor<6x5x16xf32>) -> tensor<6x5x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    dit.yield %c : f32
+  }
+  return %s : tensor<6x5x16xf32>
+}
+
+// -----
+
+// A norm reads places of frames in whatever order they lie, if it need not read (video, place) as one dimension.
+// CHECK-LABEL: func.func @norm
+// CHECK: %[[P:.*]] = dit.permute %arg0 [0, 2, 1, 3]
+// CHECK: dit.norm layer %[[P]] {{.*}} -> tensor<2x4x3x16xf32>
+func.func @norm(%x: tensor<2x3x4x16xf32>) -> tensor<8x3x16xf32> {
+  %p = dit.permute %x [0, 2, 1, 3] : tensor<2x3x4x16xf32> -> tensor<2x4x3x16xf32>
+  %v = dit.view %p : tensor<2x4x3x16xf32> -> tensor<8x3x16xf32>
+  %n = dit.norm layer %v axes 1 eps 1.000000e-05 : (tensor<8x3x16xf32>) -> tensor<8x3x16xf32>
+  return %n : tensor<8x3x16xf32>
+}
