@@ -3,7 +3,9 @@
 // LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. A fusion that the
 // target takes stays; a product of several things side by side may come apart by columns into two of them (ColumnParts.h);
 // any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with
-// what follows it, which the norm that reads it next belongs to; the first maps behind a product stay with it if the target takes them so. Products are kernels of the target's, all as one or those of one input together, where that would be no
+// what follows it, which the norm that reads it next belongs to. The first maps behind a product stay with it if the target
+// takes them so, and results of few tokens for each head, runs of which would leave tiles empty, are stored by tokens
+// (RowsFirst.h). Products are kernels of the target's, all as one or those of one input together, where that would be no
 // slower than the library's; products of one input that are not become one product, whose weights are joined when they are
 // bound, if that is worth the memory. A product whose result becomes an image for a convolution stays in its own layout, which
 // the convolution reads. Views at the edge stay outside, where they cost nothing. Single operations become
@@ -48,6 +50,7 @@
 #include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
+#include "passes/RowsFirst.h"
 #include "passes/RowwiseGroups.h"
 #include "passes/StreamParts.h"
 #include "passes/TargetRemarks.h"
@@ -72,7 +75,7 @@ public:
 
   void run() {
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
-      if (putViewsBehind(b, fusion, kernels))
+      if (putViewsBehind(b, fusion, kernels) || (fusion.getFamily() == "gemm" && putRowsFirst(b, fusion, kernels)))
         continue;
       tellWhatComesApart(fusion);
       legalize(fusion);
