@@ -4,12 +4,14 @@
 // its rows may be put in another order, or cut into other dimensions, in front of it as well as behind it:
 //
 //   - what only cuts rows anew between a product and the maps behind it moves in front of it; the maps are then its epilogue, also where
-//     they repeat an operand for groups of rows (gates of each video, behind attention within frames); what joins rows between two of those
-//     maps moves behind both;
+//     they repeat an operand for groups of rows (gates of each video, behind attention within frames). What joins rows between two of
+//     those maps moves behind both, and what would be copied for them is read in dimensions that need no copy;
 //   - a permutation of rows behind a product of what attention gives moves in front of it, as attention writes its result in any
 //     order (torch's MultiheadAttention, which puts tokens before batches);
 //   - a permutation of rows in front of products that only attention reads moves behind them, as attention reads in any order; where a
-//     norm or a map of its own makes the rows, it writes them in order, and nothing moves.
+//     norm or a map of its own makes the rows, it writes them in order, and nothing moves;
+//   - a stream that meets a product of tokens in another order (temporal attention of several videos) goes on in that order
+//     (TokenOrder.h).
 //
 // Reshapes and permutes in turns that would need a copy on the way become one reshape and one permute, if those need none:
 // batch and heads as one dimension, and apart again.
@@ -48,6 +50,7 @@
 #include "passes/Rewriting.h"
 #include "passes/Strided.h"
 #include "passes/Terms.h"
+#include "passes/TokenOrder.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -60,12 +63,6 @@ namespace ditc {
 namespace {
 
 bool isRearranging(Operation *op) { return isa_and_present<dit::ViewOp, dit::PermuteOp>(op); }
-
-/// The value by as few reshapes and permutes as it takes.
-Value inOneStep(OpBuilder &b, Value value) {
-  std::optional<Rearrangement> whole = Rearrangement::of(value);
-  return whole ? whole->apply(b, value.getLoc(), whole->source()) : value;
-}
 
 /// With the other rows on the left: the product of each is the same.
 Value productOf(OpBuilder &b, dit::MatmulOp product, Value rows) {
@@ -80,16 +77,16 @@ class Arranger {
 public:
   explicit Arranger(func::FuncOp function) : block(function.getBody().front()), b(function.getContext()) {}
 
-  void run() {
-    for (dit::MatmulOp product : llvm::make_early_inc_range(block.getOps<dit::MatmulOp>()))
-      if (takesAnyRows(product) && !moveInFront(product))
-        moveBehind(product);
+  void run(func::FuncOp function) {
+    arrangeProducts();
+    keepTokenOrder(function);
     for (Operation &op : llvm::make_early_inc_range(block))
       if (auto map = dyn_cast<dit::MapOp>(op))
         takeFinerRows(map);
       else if (auto norm = dyn_cast<dit::NormOp>(op))
         takeFinerRows(norm);
     eraseDead(block);
+    arrangeProducts(); // of maps with finer rows
     for (Operation &op : llvm::make_early_inc_range(block))
       if (isRearranging(&op) && !llvm::all_of(op.getUsers(), isRearranging))
         takeOneStep(op.getResult(0));
@@ -97,6 +94,13 @@ public:
   }
 
 private:
+  void arrangeProducts() {
+    for (dit::MatmulOp product : llvm::make_early_inc_range(block.getOps<dit::MatmulOp>()))
+      if (takesAnyRows(product) && !moveInFront(product))
+        moveBehind(product);
+    eraseDead(block);
+  }
+
   //===-- In front ---------------------------------------------------------------------------------===//
 
   /// What rearranges the rows of a product for the maps that read them.
@@ -106,20 +110,29 @@ private:
       end = end.user_begin()->getResult(0);
     bool isReadByMaps = !end.use_empty() && llvm::all_of(end.getUsers(), llvm::IsaPred<dit::MapOp>);
     std::optional<Rearrangement> behind = end != product.getResult() && isReadByMaps ? Rearrangement::of(end, product.getResult()) : std::nullopt;
-    if (!behind || !behind->keepsColumns())
+    Value left = product.getLhs();
+    if (!behind || !behind->keepsColumns() || left.getDefiningOp<dit::ConcatOp>()) // parts of k are read where they are
       return false;
+    bool isAttention = isOfAttentionAlone(left);
     b.setInsertionPoint(product);
-    Value rows = inOneStep(b, behind->apply(b, product.getLoc(), product.getLhs()));
-    if (!(behind->isReshape() || isWrittenByAttention(rows)) || copiesFor(rows) > copiesFor(product.getLhs()))
+    Value rows = inOneStep(b, behind->apply(b, product.getLoc(), left));
+    bool isFree = behind->isReshape() || (isAttention && keepsDimensionsTogether(rows));
+    if (!isFree || copiesFor(rows) > copiesFor(left))
       return false;
     end.replaceAllUsesWith(productOf(b, product, rows));
     return true;
   }
 
-  /// Batches and tokens each have a stride there, and only this reads them.
-  static bool isWrittenByAttention(Value rows) {
+  /// What nothing else reads, attention writes as it is wanted here,
+  static bool isOfAttentionAlone(Value rows) {
     std::optional<Rearrangement> whole = Rearrangement::of(rows);
-    return whole && whole->source().getDefiningOp<dit::AttentionOp>() && whole->keepsDimensionsTogether();
+    return whole && whole->source().getDefiningOp<dit::AttentionOp>() && whole->source().hasOneUse();
+  }
+
+  /// with a stride for batches and one for tokens.
+  static bool keepsDimensionsTogether(Value rows) {
+    std::optional<Rearrangement> whole = Rearrangement::of(rows);
+    return whole && whole->keepsDimensionsTogether();
   }
 
   //===-- Behind -----------------------------------------------------------------------------------===//
@@ -182,41 +195,63 @@ private:
 
   //===-- Finer rows -------------------------------------------------------------------------------===//
 
-  /// What a map reads of another one behind a product, which has rows of more dimensions; null when there is nothing.
+  /// A product that nothing else reads, or maps of one, which may be its epilogue.
+  static bool isEpilogue(Value value) {
+    auto map = value.getDefiningOp<dit::MapOp>();
+    return value.hasOneUse() && (value.getDefiningOp<dit::MatmulOp>() || (map && llvm::any_of(map.getInputs(), isEpilogue)));
+  }
+
+  /// What a map reads of one behind a product that has rows of more dimensions, and is read by nothing else; or what it adds to a product,
+  /// and would be copied for that. Null when there is nothing.
   static dit::ViewOp readOfFinerRows(dit::MapOp map) {
     for (Value input : map.getInputs()) {
       auto view = input.getDefiningOp<dit::ViewOp>();
-      auto finer = view && shapeOf(input) == map.getType().getShape() ? view.getInput().getDefiningOp<dit::MapOp>() : dit::MapOp();
-      bool isAlone = finer && view->hasOneUse() && finer->hasOneUse() && finer.getType().getNumElements() > 0;
-      if (!isAlone || !llvm::any_of(finer.getInputs(), [](Value part) { return part.getDefiningOp<dit::MatmulOp>(); }))
+      if (!view || shapeOf(input) != map.getType().getShape() || !joinsRows(view))
         continue;
-      auto joinsRows = [](const ReshapeGroup &group) { return group.endTo == group.firstTo + 1; };
-      ArrayRef<int64_t> fine = shapeOf(finer.getResult()), joined = shapeOf(input);
-      if (fine.back() == joined.back() && llvm::all_of(reshapeGroups(fine, joined), joinsRows))
+      bool isOfEpilogue = view->hasOneUse() && view.getInput().getDefiningOp<dit::MapOp>() && isEpilogue(view.getInput());
+      if (isOfEpilogue || (copiesFor(input) > copiesFor(view.getInput()) && llvm::any_of(map.getInputs(), isEpilogue)))
         return view;
     }
     return {};
   }
 
-  /// A map reads what maps in front of it have, without a reshape between them: they belong to one epilogue.
+  static bool joinsRows(dit::ViewOp view) {
+    ArrayRef<int64_t> fine = shapeOf(view.getInput()), joined = shapeOf(view.getResult());
+    return view.getType().getNumElements() > 0 && !fine.empty() && !joined.empty() && fine.back() == joined.back() &&
+           llvm::all_of(reshapeGroups(fine, joined), [](const ReshapeGroup &group) { return group.endTo == group.firstTo + 1; });
+  }
+
+  /// A map reads what is in front of it without a reshape between them that would keep it out of the product's epilogue.
   void takeFinerRows(dit::MapOp map) {
     dit::ViewOp view = readOfFinerRows(map);
     if (!view)
       return;
-    ArrayRef<int64_t> fine = shapeOf(view.getInput());
     b.setInsertionPoint(map);
+    map.getResult().replaceAllUsesWith(viewAs(b, map.getLoc(), withFinerRows(map, view), map.getType().getShape()));
+  }
+
+  Value withFinerRows(dit::MapOp map, dit::ViewOp view) {
+    ArrayRef<int64_t> fine = shapeOf(view.getInput());
     IRMapping mapping;
-    for (Value input : map.getInputs()) {
-      SmallVector<int64_t> shape(fine);
-      for (const ReshapeGroup &group : reshapeGroups(fine, shapeOf(view.getResult())))
-        if (shapeOf(input)[group.firstTo] == 1)
-          std::fill(shape.begin() + group.firstFrom, shape.begin() + group.endFrom, 1);
-      mapping.map(input, input == view.getResult() ? view.getInput() : viewAs(b, input.getLoc(), input, shape));
-    }
+    for (Value input : map.getInputs())
+      mapping.map(input, withFinerRows(input, view));
     auto own = cast<dit::MapOp>(b.clone(*map, mapping));
     own.getResult().setType(map.getType().clone(fine));
-    map.getResult().replaceAllUsesWith(viewAs(b, map.getLoc(), own.getResult(), map.getType().getShape()));
-    map.erase();
+    return own.getResult();
+  }
+
+  /// An operand of a map of the shape that `view` gives, as it has it without the view.
+  Value withFinerRows(Value operand, dit::ViewOp view) {
+    ArrayRef<int64_t> fine = shapeOf(view.getInput()), joined = shapeOf(view.getResult());
+    if (operand == view.getResult())
+      return view.getInput();
+    if (auto map = operand.getDefiningOp<dit::MapOp>(); map && isEpilogue(operand) && shapeOf(operand) == joined)
+      return withFinerRows(map, view);
+    SmallVector<int64_t> shape(fine);
+    for (const ReshapeGroup &group : reshapeGroups(fine, joined))
+      if (shapeOf(operand)[group.firstTo] == 1)
+        std::fill(shape.begin() + group.firstFrom, shape.begin() + group.endFrom, 1);
+    return viewAs(b, operand.getLoc(), operand, shape);
   }
 
   /// A norm reads rows of more dimensions where those it has would be copied for it.
@@ -249,7 +284,7 @@ private:
 };
 
 class ArrangeRows : public impl::ArrangeRowsBase<ArrangeRows> {
-  void runOnOperation() override { Arranger(getOperation()).run(); }
+  void runOnOperation() override { Arranger(getOperation()).run(getOperation()); }
 };
 
 } // namespace

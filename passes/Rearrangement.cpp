@@ -107,6 +107,10 @@ bool Rearrangement::isReshape() const {
   return llvm::all_of(to, [&](ArrayRef<size_t> dim) { return llvm::all_of(dim, [&](size_t part) { return part == next++; }); });
 }
 
+SmallVector<int64_t> Rearrangement::partSizes() const {
+  return llvm::map_to_vector(parts, [](const Part &part) { return part.size; });
+}
+
 /// The parts in the order of the result.
 SmallVector<size_t> Rearrangement::order() const {
   SmallVector<size_t> all;
@@ -146,9 +150,7 @@ bool Rearrangement::keepsColumns() const {
 }
 
 Value Rearrangement::apply(OpBuilder &b, Location loc, Value value) const {
-  SmallVector<int64_t> cuts, whole(shape), dims;
-  for (const Part &part : parts)
-    cuts.push_back(part.size);
+  SmallVector<int64_t> cuts = partSizes(), whole(shape), dims;
   if (keepsColumns())
     cuts.back() = whole.back() = shapeOf(value).back();
   SmallVector<size_t> all = order();
@@ -161,6 +163,11 @@ Value Rearrangement::apply(OpBuilder &b, Location loc, Value value) const {
     if (part == 0 || parts[part].dim != parts[part - 1].dim)
       dims.push_back(parts[part].dim);
   return viewAs(b, loc, permuted(b, loc, value, dims), whole);
+}
+
+Value inOneStep(OpBuilder &b, Value value) {
+  std::optional<Rearrangement> whole = Rearrangement::of(value);
+  return whole ? whole->apply(b, value.getLoc(), whole->source()) : value;
 }
 
 } // namespace ditc

@@ -29,6 +29,11 @@ public:
   /// Are the last dimensions of both sides the same one?
   bool keepsColumns() const;
 
+  /// Sizes of the parts, in the order of the source.
+  mlir::SmallVector<int64_t> partSizes() const;
+  /// Parts, by their places in the source, that a dimension of the result has.
+  mlir::ArrayRef<size_t> partsOf(size_t dim) const { return to[dim]; }
+
   /// The same of `value`, which is like the source, or, where that is kept, but for the size of its last dimension.
   mlir::Value apply(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value) const;
 
@@ -49,5 +54,8 @@ private:
   mlir::SmallVector<mlir::SmallVector<size_t>> to; ///< the parts in each dimension of the result
   mlir::SmallVector<int64_t> shape;                ///< of the result
 };
+
+/// The value by as few reshapes and permutes as it takes.
+mlir::Value inOneStep(mlir::OpBuilder &b, mlir::Value value);
 
 } // namespace ditc

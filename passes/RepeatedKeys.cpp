@@ -43,7 +43,7 @@ Value byGroups(OpBuilder &b, Value queries, int64_t times) {
   Location loc = queries.getLoc();
   Value apart = viewAs(b, loc, queries, {shape[0] / times, times, shape[1], shape[2], shape[3]});
   Value groups = viewAs(b, loc, permuted(b, loc, apart, {0, 2, 1, 3, 4}), {shape[0] / times, shape[1], times * shape[2], shape[3]});
-  return Rearrangement::of(groups)->apply(b, loc, Rearrangement::of(groups)->source());
+  return inOneStep(b, groups);
 }
 
 /// Back again, by tokens in between as attention writes them.
@@ -62,7 +62,7 @@ bool isAlikeForAll(dit::AttentionOp op) {
 
 void share(dit::AttentionOp op) {
   std::optional<Once> keys = isAlikeForAll(op) ? onceOf(op.getKey()) : std::nullopt, values = keys ? onceOf(op.getValue()) : std::nullopt;
-  if (!values || keys->times != values->times || keys->times == 1 || !Rearrangement::of(op.getQuery()))
+  if (!values || keys->times != values->times || keys->times == 1)
     return;
   OpBuilder b(op);
   Value queries = byGroups(b, op.getQuery(), keys->times);

@@ -114,3 +114,79 @@ func.func @norm(%x: tensor<2x3x4x16xf32>) -> tensor<8x3x16xf32> {
   %n = dit.norm layer %v axes 1 eps 1.000000e-05 : (tensor<8x3x16xf32>) -> tensor<8x3x16xf32>
   return %n : tensor<8x3x16xf32>
 }
+
+// -----
+
+// The sum of a stream and what attention of places gives goes on in the order of its product, through attention of a text, to where
+// frames are wanted in turns: the residual of another product, and a kernel of a norm.
+// CHECK-LABEL: func.func @token_order
+// CHECK: %[[M:.*]] = dit.matmul %{{.*}}, %arg1 {{.*}} -> tensor<2x4x3x16xf32>
+// CHECK: %[[X:.*]] = dit.view %arg2 : tensor<2x12x16xf32> -> tensor<2x3x4x16xf32>
+// CHECK: %[[XP:.*]] = dit.permute %[[X]] [0, 2, 1, 3]
+// CHECK: %[[G:.*]] = dit.map(%[[XP]], %[[M]]) {{.*}} -> tensor<2x4x3x16xf32>
+// CHECK: %[[S:.*]] = dit.view %[[G]] : tensor<2x4x3x16xf32> -> tensor<2x12x16xf32>
+// CHECK: dit.matmul %[[S]], %arg3
+// CHECK: dit.attention
+// CHECK: %[[C:.*]] = dit.matmul {{.*}} -> tensor<2x12x16xf32>
+// CHECK: %[[R:.*]] = dit.map(%[[S]], %[[C]]) {{.*}} -> tensor<2x12x16xf32>
+// CHECK: dit.norm layer %[[R]]
+// CHECK: dit.permute %{{.*}} [0, 2, 1, 3]
+// CHECK: %[[E:.*]] = dit.map({{.*}} -> tensor<2x3x4x16xf32>
+// CHECK: dit.view %[[E]] : tensor<2x3x4x16xf32> -> tensor<2x12x16xf32>
+func.func @token_order(%q: tensor<8x2x3x8xf32>, %w: tensor<16x16xf32>, %x: tensor<2x12x16xf32>, %wq: tensor<16x16xf32>, %k: tensor<2x2x5x8xf32>, %f: tensor<6x4x16xf32>) -> (tensor<6x4x16xf32>, tensor<2x12x16xf32>) {
+  %o = dit.attention %q, %q, %q scale 1.0 : (tensor<8x2x3x8xf32>, tensor<8x2x3x8xf32>, tensor<8x2x3x8xf32>) -> tensor<8x2x3x8xf32>
+  %t = dit.permute %o [0, 2, 1, 3] : tensor<8x2x3x8xf32> -> tensor<8x3x2x8xf32>
+  %r = dit.view %t : tensor<8x3x2x8xf32> -> tensor<8x3x16xf32>
+  %m = dit.matmul %r, %w transpose_rhs : (tensor<8x3x16xf32>, tensor<16x16xf32>) -> tensor<8x3x16xf32>
+  %v = dit.view %m : tensor<8x3x16xf32> -> tensor<2x4x3x16xf32>
+  %p = dit.permute %v [0, 2, 1, 3] : tensor<2x4x3x16xf32> -> tensor<2x3x4x16xf32>
+  %l = dit.view %p : tensor<2x3x4x16xf32> -> tensor<2x12x16xf32>
+  %s = dit.map(%x, %l) : (tensor<2x12x16xf32>, tensor<2x12x16xf32>) -> tensor<2x12x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    dit.yield %c : f32
+  }
+  %mq = dit.matmul %s, %wq transpose_rhs : (tensor<2x12x16xf32>, tensor<16x16xf32>) -> tensor<2x12x16xf32>
+  %vq = dit.view %mq : tensor<2x12x16xf32> -> tensor<2x12x2x8xf32>
+  %pq = dit.permute %vq [0, 2, 1, 3] : tensor<2x12x2x8xf32> -> tensor<2x2x12x8xf32>
+  %oq = dit.attention %pq, %k, %k scale 1.0 : (tensor<2x2x12x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>) -> tensor<2x2x12x8xf32>
+  %tq = dit.permute %oq [0, 2, 1, 3] : tensor<2x2x12x8xf32> -> tensor<2x12x2x8xf32>
+  %rq = dit.view %tq : tensor<2x12x2x8xf32> -> tensor<2x12x16xf32>
+  %c0 = dit.matmul %rq, %w transpose_rhs : (tensor<2x12x16xf32>, tensor<16x16xf32>) -> tensor<2x12x16xf32>
+  %s2 = dit.map(%s, %c0) : (tensor<2x12x16xf32>, tensor<2x12x16xf32>) -> tensor<2x12x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    dit.yield %c : f32
+  }
+  %n = dit.norm layer %s2 axes 1 eps 1.000000e-05 : (tensor<2x12x16xf32>) -> tensor<2x12x16xf32>
+  %frames = dit.view %n : tensor<2x12x16xf32> -> tensor<6x4x16xf32>
+  %mf = dit.matmul %f, %w transpose_rhs : (tensor<6x4x16xf32>, tensor<16x16xf32>) -> tensor<6x4x16xf32>
+  %vf = dit.view %mf : tensor<6x4x16xf32> -> tensor<2x12x16xf32>
+  %s3 = dit.map(%s2, %vf) : (tensor<2x12x16xf32>, tensor<2x12x16xf32>) -> tensor<2x12x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    dit.yield %c : f32
+  }
+  return %frames, %s3 : tensor<6x4x16xf32>, tensor<2x12x16xf32>
+}
+
+// -----
+
+// A causal attention sees by the order of tokens, which therefore stays.
+// CHECK-LABEL: func.func @causal
+// CHECK: dit.map({{.*}} -> tensor<2x12x16xf32>
+func.func @causal(%q: tensor<8x3x16xf32>, %w: tensor<16x16xf32>, %x: tensor<2x12x16xf32>, %k: tensor<2x2x12x8xf32>) -> tensor<2x2x12x8xf32> {
+  %m = dit.matmul %q, %w transpose_rhs : (tensor<8x3x16xf32>, tensor<16x16xf32>) -> tensor<8x3x16xf32>
+  %v = dit.view %m : tensor<8x3x16xf32> -> tensor<2x4x3x16xf32>
+  %p = dit.permute %v [0, 2, 1, 3] : tensor<2x4x3x16xf32> -> tensor<2x3x4x16xf32>
+  %l = dit.view %p : tensor<2x3x4x16xf32> -> tensor<2x12x16xf32>
+  %s = dit.map(%x, %l) : (tensor<2x12x16xf32>, tensor<2x12x16xf32>) -> tensor<2x12x16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    dit.yield %c : f32
+  }
+  %vq = dit.view %s : tensor<2x12x16xf32> -> tensor<2x12x2x8xf32>
+  %pq = dit.permute %vq [0, 2, 1, 3] : tensor<2x12x2x8xf32> -> tensor<2x2x12x8xf32>
+  %o = dit.attention %pq, %k, %k causal scale 1.0 : (tensor<2x2x12x8xf32>, tensor<2x2x12x8xf32>, tensor<2x2x12x8xf32>) -> tensor<2x2x12x8xf32>
+  return %o : tensor<2x2x12x8xf32>
+}
