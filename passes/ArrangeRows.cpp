@@ -111,7 +111,7 @@ private:
     bool isReadByMaps = !end.use_empty() && llvm::all_of(end.getUsers(), llvm::IsaPred<dit::MapOp>);
     std::optional<Rearrangement> behind = end != product.getResult() && isReadByMaps ? Rearrangement::of(end, product.getResult()) : std::nullopt;
     Value left = product.getLhs();
-    if (!behind || !behind->keepsColumns() || left.getDefiningOp<dit::ConcatOp>()) // parts of k are read where they are
+    if (!behind || !behind->keepsColumns() || shapeOf(end).size() < 2 || left.getDefiningOp<dit::ConcatOp>()) // parts of k are read where they are
       return false;
     bool isAttention = isOfAttentionAlone(left);
     b.setInsertionPoint(product);
@@ -147,7 +147,7 @@ private:
   void moveBehind(dit::MatmulOp product) {
     std::optional<Rearrangement> before = Rearrangement::of(product.getLhs());
     SmallVector<Read> reads;
-    if (!before || before->isReshape() || !before->keepsColumns() || isWrittenInOrder(before->source()) || !findReads(product.getResult(), product.getResult(), reads))
+    if (!before || before->isReshape() || shapeOf(before->source()).size() < 2 || !before->keepsColumns() || isWrittenInOrder(before->source()) || !findReads(product.getResult(), product.getResult(), reads))
       return;
     b.setInsertionPoint(product);
     Value whole = productOf(b, product, before->source());
