@@ -13,6 +13,8 @@
 //   - a stream that meets a product of tokens in another order (temporal attention of several videos) goes on in that order
 //     (TokenOrder.h).
 //
+// Where attention has batches among its heads, because torch's MultiheadAttention is written out so, it has both apart.
+//
 // Reshapes and permutes in turns that would need a copy on the way become one reshape and one permute, if those need none:
 // batch and heads as one dimension, and apart again.
 //
@@ -78,6 +80,8 @@ public:
   explicit Arranger(func::FuncOp function) : block(function.getBody().front()), b(function.getContext()) {}
 
   void run(func::FuncOp function) {
+    for (dit::AttentionOp attention : llvm::make_early_inc_range(block.getOps<dit::AttentionOp>()))
+      tellBatches(attention);
     arrangeProducts();
     keepTokenOrder(function);
     for (Operation &op : llvm::make_early_inc_range(block))
@@ -99,6 +103,47 @@ private:
       if (takesAnyRows(product) && !moveInFront(product))
         moveBehind(product);
     eraseDead(block);
+  }
+
+  //===-- Batches ----------------------------------------------------------------------------------===//
+
+  /// Batches among the heads of attention, as torch's MultiheadAttention has both where it is written out: of which many each query, key
+  /// and value is made by heads of its batch; nothing where that is not so, or none would be copied for being one dimension.
+  static std::optional<std::pair<int64_t, int64_t>> batchesAmongHeads(dit::AttentionOp op) {
+    std::optional<std::pair<int64_t, int64_t>> found;
+    int copies = 0;
+    for (Value operand : {op.getQuery(), op.getKey(), op.getValue()}) {
+      std::optional<Rearrangement> whole = shapeOf(operand)[0] == 1 ? Rearrangement::of(operand) : std::nullopt;
+      if (!whole || whole->partsOf(1).size() != 2)
+        return std::nullopt;
+      SmallVector<int64_t> sizes = whole->partSizes();
+      std::pair parts{sizes[whole->partsOf(1)[0]], sizes[whole->partsOf(1)[1]]};
+      if (found.value_or(parts) != parts)
+        return std::nullopt;
+      found = parts;
+      copies += copiesFor(operand);
+    }
+    return copies > 0 ? found : std::nullopt;
+  }
+
+  void tellBatches(dit::AttentionOp op) {
+    auto apart = batchesAmongHeads(op);
+    if (!apart)
+      return;
+    b.setInsertionPoint(op);
+    auto byBatches = [&](Value value) {
+      ArrayRef<int64_t> shape = shapeOf(value);
+      bool isForAll = shape[1] == 1;
+      return inOneStep(b, viewAs(b, value.getLoc(), value, {isForAll ? 1 : apart->first, isForAll ? 1 : apart->second, shape[2], shape[3]}));
+    };
+    IRMapping mapping;
+    for (Value operand : op->getOperands())
+      mapping.map(operand, byBatches(operand));
+    auto own = cast<dit::AttentionOp>(b.clone(*op, mapping));
+    ArrayRef<int64_t> shape = op.getType().getShape();
+    own.getResult().setType(op.getType().clone({apart->first, apart->second, shape[2], shape[3]}));
+    op.getResult().replaceAllUsesWith(viewAs(b, op.getLoc(), own.getResult(), shape));
+    op.erase();
   }
 
   //===-- In front ---------------------------------------------------------------------------------===//

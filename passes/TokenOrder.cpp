@@ -39,6 +39,7 @@ class Reach {
 public:
   /// False where a copy would have to put tokens in order.
   bool follow(dit::MapOp start) {
+    columns = start.getType().getShape().back();
     tokenDims[start.getResult()] = 1;
     for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
       SmallVector<OpOperand *> reads;
@@ -49,7 +50,7 @@ public:
         continue;
       if (std::optional<int64_t> dim = behind(op, reads))
         tokenDims[op->getResult(0)] = *dim;
-      else if (!llvm::all_of(reads, [&](OpOperand *read) { return shapeOf(read->get()).size() == 3 && tokenDims.lookup(read->get()) == 1 && isFreeEnd(*read); }))
+      else if (!llvm::all_of(reads, [&](OpOperand *read) { return shapeOf(read->get()).size() == 3 && tokenDims.lookup(read->get()) == 1 && isEnd(*read); }))
         return false;
       else
         ends.append(reads);
@@ -86,8 +87,10 @@ private:
         .Default(std::nullopt);
   }
 
-  /// Is the old order had for nothing there?
-  static bool isFreeEnd(OpOperand &read) {
+  /// Is the old order had for nothing there, or for a copy of much less than the sum?
+  bool isEnd(OpOperand &read) const {
+    if (isa<func::ReturnOp>(read.getOwner()))
+      return shapeOf(read.get()).back() * kMuchLess <= columns;
     if (isa<dit::MapOp>(read.getOwner()) && isOfProduct(read.getOwner()))
       return true;
     if (!isa<dit::ViewOp, dit::PermuteOp>(read.getOwner()))
@@ -96,7 +99,10 @@ private:
     return endsInCopy(read.getOwner()->getResult(0)) || (isa<dit::NormOp, dit::MapOp>(source) && !isOfProduct(source));
   }
 
+  static constexpr int64_t kMuchLess = 4;
+
   llvm::DenseMap<Value, int64_t> tokenDims;
+  int64_t columns = 0; ///< of the sum
 };
 
 /// [B, N, C], with the N tokens cut into dimensions of which the product has another order.
@@ -124,10 +130,18 @@ struct Tokens {
   }
 };
 
-/// Of a map and what it reads, if that is a product with tokens in another order.
+/// Is nothing else made of `source` than `end`, by views?
+bool isReadAlone(Value source, Value end) {
+  for (; end != source; end = end.getDefiningOp()->getOperand(0))
+    if (!end.hasOneUse())
+      return false;
+  return source.hasOneUse();
+}
+
+/// Of a map and what it reads, if that is a product for it alone, with tokens in another order.
 std::optional<Tokens> tokensOf(dit::MapOp map, Value input) {
   std::optional<Rearrangement> whole = shapeOf(input) == map.getType().getShape() && shapeOf(input).size() == 3 ? Rearrangement::of(input) : std::nullopt;
-  if (!whole || !isOfProduct(whole->source().getDefiningOp()) || whole->isReshape() || !whole->keepsColumns())
+  if (!whole || !isOfProduct(whole->source().getDefiningOp()) || whole->isReshape() || !whole->keepsColumns() || !isReadAlone(whole->source(), input))
     return std::nullopt;
   SmallVector<int64_t> parts = whole->partSizes();
   ArrayRef<size_t> batches = whole->partsOf(0);
@@ -144,19 +158,11 @@ std::optional<Tokens> tokensOf(dit::MapOp map, Value input) {
   return tokens;
 }
 
-/// Is nothing else made of `source` than `end`, by views?
-bool isReadAlone(Value source, Value end) {
-  for (; end != source; end = end.getDefiningOp()->getOperand(0))
-    if (!end.hasOneUse())
-      return false;
-  return source.hasOneUse();
-}
-
 void keepOrder(dit::MapOp map) {
   std::optional<Tokens> tokens;
   for (Value input : map.getInputs())
-    if (!tokens && (tokens = tokensOf(map, input)) && !isReadAlone(Rearrangement::of(input)->source(), input))
-      return;
+    if (!tokens)
+      tokens = tokensOf(map, input);
   if (!tokens)
     return;
   Reach reach;

@@ -190,3 +190,20 @@ func.func @causal(%q: tensor<8x3x16xf32>, %w: tensor<16x16xf32>, %x: tensor<2x12
   %o = dit.attention %pq, %k, %k causal scale 1.0 : (tensor<2x2x12x8xf32>, tensor<2x2x12x8xf32>, tensor<2x2x12x8xf32>) -> tensor<2x2x12x8xf32>
   return %o : tensor<2x2x12x8xf32>
 }
+
+// -----
+
+// Batches among the heads, as MultiheadAttention is written out with its weights: both apart, columns of the product as they lie.
+// CHECK-LABEL: func.func @batches_among_heads
+// CHECK: %[[V:.*]] = dit.view %{{.*}} : tensor<6x2x32xf32> -> tensor<6x2x4x8xf32>
+// CHECK: %[[P:.*]] = dit.permute %[[V]] [1, 2, 0, 3] : tensor<6x2x4x8xf32> -> tensor<2x4x6x8xf32>
+// CHECK: %[[O:.*]] = dit.attention %[[P]], %[[P]], %[[P]] mask %arg1 {{.*}} -> tensor<2x4x6x8xf32>
+// CHECK: dit.view %[[O]] : tensor<2x4x6x8xf32> -> tensor<1x8x6x8xf32>
+func.func @batches_among_heads(%m: tensor<6x2x96xf32>, %mask: tensor<1x1x6x6xi1>) -> tensor<1x8x6x8xf32> {
+  %s = dit.slice %m offsets [0, 0, 32] steps [1, 1, 1] : tensor<6x2x96xf32> -> tensor<6x2x32xf32>
+  %v = dit.view %s : tensor<6x2x32xf32> -> tensor<6x8x8xf32>
+  %p = dit.permute %v [1, 0, 2] : tensor<6x8x8xf32> -> tensor<8x6x8xf32>
+  %q = dit.view %p : tensor<8x6x8xf32> -> tensor<1x8x6x8xf32>
+  %o = dit.attention %q, %q, %q mask %mask scale 1.0 : (tensor<1x8x6x8xf32>, tensor<1x8x6x8xf32>, tensor<1x8x6x8xf32>, tensor<1x1x6x6xi1>) -> tensor<1x8x6x8xf32>
+  return %o : tensor<1x8x6x8xf32>
+}

@@ -68,11 +68,26 @@ class Frames(nn.Module):
         return places.unflatten(0, (-1, PLACES)).transpose(1, 2).flatten(1, 2)
 
 
+class Turned(nn.Module):
+    """Frames and places keep dimensions of their own, and change places for each attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spatial, self.temporal = Attention(), Attention()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unflatten(1, (FRAMES, PLACES))
+        for attention in (self.spatial, self.temporal, self.spatial):
+            rows = F.layer_norm(x, (WIDTH,)).flatten(0, 1)
+            x = (x + attention(rows, rows).unflatten(0, x.shape[:2])).transpose(1, 2)
+        return x.flatten(1, 2)
+
+
 class Rows(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(Block(temporal) for temporal in (True, False, True))
-        self.frames = Frames()
+        self.frames, self.turned = Frames(), Turned()
         self.batches_first = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
         self.tokens_first = nn.MultiheadAttention(WIDTH, HEADS)
 
@@ -86,6 +101,8 @@ class Rows(nn.Module):
         return {
             "blocks": blocks,
             "frames": self.frames(x, text, gate, seen),
+            "turned": self.turned(x),
+            "weights": x + self.batches_first(x, x, x)[0],
             "batches_first": x + self.batches_first(x, x, x, need_weights=False)[0],
             "masked": x + self.batches_first(x, x, x, need_weights=False, attn_mask=near)[0],
             "cross": x + self.batches_first(x, text, text, need_weights=False)[0],
