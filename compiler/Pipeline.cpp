@@ -58,6 +58,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options, const st
   simplify(pm);
   pm.addNestedPass<func::FuncOp>(createSinkRepeats()); // modulations of frames: not for each token
   simplify(pm); // maps of other shapes read views of views
+  pm.addNestedPass<func::FuncOp>(createArrangeRows()); // rows of products: where their order is free
+  simplify(pm); // products of one input read it by one view
   pm.addNestedPass<func::FuncOp>(createSinkConcats()); // QK-norm and RoPE onto the parts of joint attention
   simplify(pm); // queries and keys cut the same tables
   if (options.quantize == Quantize::Fp8) // before maps fuse: scales join what is in front of products and behind them
@@ -155,6 +157,7 @@ static void registerForListing() {
   registerPadAddends();
   registerRotateAllRows();
   registerSinkConcats();
+  registerArrangeRows();
   registerSinkRepeats();
   registerSplitMaps();
   registerSplitNorms();

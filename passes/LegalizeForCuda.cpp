@@ -3,7 +3,9 @@
 // LegalizeForCuda: after it, every operation of a bucket is one launch, a library call, or a free view. A fusion that the
 // target takes stays; a product of several things side by side may come apart by columns into two of them (ColumnParts.h);
 // any other is split into its heart (a product, an attention, a convolution) and one rowwise kernel with
-// what follows it, which the norm that reads it next belongs to. Products are kernels of the target's, all as one or those of one input together, where that would be no
+// what follows it, which the norm that reads it next belongs to. The first maps behind a product stay with it if the target
+// takes them so, and results of few tokens for each head, runs of which would leave tiles empty, are stored by tokens
+// (RowsFirst.h). Products are kernels of the target's, all as one or those of one input together, where that would be no
 // slower than the library's; products of one input that are not become one product, whose weights are joined when they are
 // bound, if that is worth the memory. A product whose result becomes an image for a convolution stays in its own layout, which
 // the convolution reads. Views at the edge stay outside, where they cost nothing. Single operations become
@@ -48,6 +50,7 @@
 #include "passes/MarkInvariant.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
+#include "passes/RowsFirst.h"
 #include "passes/RowwiseGroups.h"
 #include "passes/StreamParts.h"
 #include "passes/TargetRemarks.h"
@@ -72,7 +75,7 @@ public:
 
   void run() {
     for (dit::FusionOp fusion : llvm::make_early_inc_range(block.getOps<dit::FusionOp>())) {
-      if (putViewsBehind(b, fusion, kernels))
+      if (putViewsBehind(b, fusion, kernels) || (fusion.getFamily() == "gemm" && putRowsFirst(b, fusion, kernels)))
         continue;
       tellWhatComesApart(fusion);
       legalize(fusion);
@@ -241,11 +244,37 @@ private:
         op->moveBefore(next);
       if (isGemv)
         groupProducts("gemv", hearts);
-      if (isGemm)
+      if (isGemm && !keepEpilogue(hearts, after))
         for (ArrayRef<Operation *> launch : ownLaunches(hearts))
           groupProducts("gemm", launch);
     }
     rowwise.group(after, next);
+  }
+
+  /// The first maps behind a product may be its epilogue where the last ones cannot (behind a permutation of rows): as many as the
+  /// target takes, if they store one result. They are taken from `after`.
+  bool keepEpilogue(SmallVector<Operation *> &hearts, SmallVector<Operation *> &after) {
+    if (hearts.size() != 1)
+      return false;
+    for (size_t count = after.size(); count-- > 1;) {
+      if (!isa<dit::MapOp>(after[count - 1]))
+        continue;
+      SmallVector<Operation *> ops{hearts.front()};
+      llvm::append_range(ops, ArrayRef(after).take_front(count));
+      SmallVector<Value> results = resultsReadOutside(ops);
+      if (results.size() != 1)
+        continue;
+      b.setInsertionPoint(after[count]);
+      dit::FusionOp fusion = makeFusion(b, "gemm", ops, results);
+      if (kernels.takes(fusion)) {
+        after.erase(after.begin(), after.begin() + count);
+        return true;
+      }
+      ops = inlineFusion(fusion); // others, in their places
+      hearts.front() = ops.front();
+      std::copy(ops.begin() + 1, ops.end(), after.begin());
+    }
+    return false;
   }
 
   /// Products of which none needs another one's result: such share no launch.

@@ -86,6 +86,11 @@ def SinkRepeats : Pass<"ditc-sink-repeats", "::mlir::func::FuncOp"> {
   let summary = "what is repeated for groups of rows is computed before it is repeated";
 }
 
+def ArrangeRows : Pass<"ditc-arrange-rows", "::mlir::func::FuncOp"> {
+  let summary = "rows of products are in the order in which that costs nothing";
+  let dependentDialects = ["::ditc::dit::DitDialect"];
+}
+
 def QuantizeProducts : Pass<"ditc-quantize-products", "::mlir::func::FuncOp"> {
   let summary = "with --quantize: products with weights multiply fp8 numbers, scaled by rows of both sides";
   let options = [ListOption<"skip", "skip", "std::string", "modules whose products stay as they are, by patterns of their paths">,

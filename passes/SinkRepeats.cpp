@@ -8,6 +8,9 @@
 // A result moves in front of its repetition where everything that reads it takes it so, as a map does, in the end; or where it is a
 // product that costs more than to spread its rows out behind it. The last dimension is that of columns, and none of rows.
 //
+// Where keys and values of attention are repeated for neighbouring batches (those of a text for each frame: Latte), queries of these
+// batches are queries of one.
+//
 // Before:
 //   func.func @f(%e: tensor<2x1x8xf32>, %w: tensor<8x8xf32>, %x: tensor<6x8xf32>) -> tensor<6x8xf32> {
 //     %r = dit.expand %e : tensor<2x1x8xf32> -> tensor<2x3x8xf32>
@@ -37,6 +40,7 @@
 #include "dialects/dit/Tensors.h"
 #include "dialects/fusion/Cost.h"
 #include "passes/Passes.h"
+#include "passes/RepeatedKeys.h"
 #include "passes/Rewriting.h"
 #include "passes/Strided.h"
 #include "passes/Terms.h"
@@ -302,7 +306,11 @@ private:
 };
 
 class SinkRepeats : public impl::SinkRepeatsBase<SinkRepeats> {
-  void runOnOperation() override { Sinker(getOperation()).run(); }
+  void runOnOperation() override {
+    Sinker(getOperation()).run();
+    shareRepeatedKeys(getOperation());
+    eraseDead(getOperation().getBody().front());
+  }
 };
 
 } // namespace

@@ -72,6 +72,20 @@ std::optional<plan::Layout> viewLayout(Operation *viewOp, const plan::Layout &la
   return result;
 }
 
+/// How a value lies if what is in front of its views is dense, and the copies on the way.
+static std::pair<plan::Layout, int> placeOf(Value value) {
+  auto dense = [](Value tensor) { return plan::Layout{plan::contiguousStrides(cast<RankedTensorType>(tensor.getType()).getShape()), 0}; };
+  Operation *view = value.getDefiningOp();
+  if (!view || !dit::isViewOp(view))
+    return {dense(value), 0};
+  auto [layout, copies] = placeOf(view->getOperand(0));
+  if (std::optional<plan::Layout> seen = viewLayout(view, layout))
+    return {*seen, copies};
+  return {*viewLayout(view, dense(view->getOperand(0))), copies + 1};
+}
+
+int copiesFor(Value value) { return placeOf(value).second; }
+
 SmallVector<ReshapeGroup> reshapeGroups(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   SmallVector<ReshapeGroup> groups;
   for (size_t i = 0, j = 0; i < from.size();) {

@@ -18,6 +18,9 @@ std::optional<plan::Layout> reshapeLayout(mlir::ArrayRef<int64_t> shape, const p
 /// `layout`; nothing when the elements must be copied first (only a `dit.view` can ask for that).
 std::optional<plan::Layout> viewLayout(mlir::Operation *viewOp, const plan::Layout &layout);
 
+/// Copies that the views in front of `value` ask for, if what is in front of them is dense.
+int copiesFor(mlir::Value value);
+
 /// An image [N, C, spatial...] as it is in memory with its channels last, [N, spatial..., C]; and the image's strides there.
 mlir::SmallVector<int64_t> channelsLastShape(mlir::ArrayRef<int64_t> shape);
 mlir::SmallVector<int64_t> channelsLastStrides(mlir::ArrayRef<int64_t> shape);

@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
   ditc::registerPadAddends();
   ditc::registerRotateAllRows();
   ditc::registerSinkConcats();
+  ditc::registerArrangeRows();
   ditc::registerSinkRepeats();
   ditc::registerSplitMaps();
   ditc::registerSplitNorms();

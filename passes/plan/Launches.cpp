@@ -43,8 +43,11 @@ void Launches::lower(Operation *op, KernelSpec spec) {
     program.setMemory(result, place);
     args.push_back(place);
   }
-  if (!areTakenAsTheyLie(op, args))
-    makeAllDense(op, args, prepared);
+  if (!areTakenAsTheyLie(op, args)) {
+    makeResultsDense(op, args, prepared); // costs nothing
+    if (!areTakenAsTheyLie(op, args))
+      makeOperandsDense(op, args);
+  }
   spec.outputs = op->getNumResults();
   if (plan::LaunchOp launched = launch(op->getLoc(), spec, args, prepared)) {
     Work work = workOf(op);
@@ -61,10 +64,13 @@ bool Launches::areTakenAsTheyLie(Operation *op, ArrayRef<Value> args) const {
          target.kernels->takesLayouts(fusion, llvm::map_to_vector(args, [](Value arg) { return plan::withoutOffset(memoryType(arg)); }));
 }
 
-/// Operands are copied, results get memory of their own.
-void Launches::makeAllDense(Operation *op, MutableArrayRef<Value> args, bool prepared) {
+void Launches::makeOperandsDense(Operation *op, MutableArrayRef<Value> args) {
   for (Value &arg : args.take_front(op->getNumOperands()))
     arg = makeContiguous(op->getLoc(), arg);
+}
+
+/// They get memory of their own.
+void Launches::makeResultsDense(Operation *op, MutableArrayRef<Value> args, bool prepared) {
   for (auto [result, place] : llvm::zip(op->getResults(), args.take_back(op->getNumResults())))
     if (!plan::isContiguous(memoryType(place)))
       program.setMemory(result, place = program.createResult(op->getLoc(), tensorType(result), prepared));

@@ -28,7 +28,8 @@ private:
   mlir::Value makeDense(mlir::Location loc, mlir::Value source);
   mlir::DictionaryAttr deviceConfig(const KernelSpec &spec, mlir::ArrayRef<mlir::Value> args, bool prepared);
   bool areTakenAsTheyLie(mlir::Operation *op, mlir::ArrayRef<mlir::Value> args) const;
-  void makeAllDense(mlir::Operation *op, mlir::MutableArrayRef<mlir::Value> args, bool prepared);
+  void makeOperandsDense(mlir::Operation *op, mlir::MutableArrayRef<mlir::Value> args);
+  void makeResultsDense(mlir::Operation *op, mlir::MutableArrayRef<mlir::Value> args, bool prepared);
 
   ProgramBuilder &program;
   Placement &placement;

@@ -184,3 +184,37 @@ func.func @gram(%e: tensor<1x48xf32>, %x: tensor<24x24xf32>) -> tensor<24x24xf32
   }
   return %y : tensor<24x24xf32>
 }
+
+// -----
+
+// The keys of a video are those of each frame (Latte): frames are queries of one attention, which a mask of keys does not hinder.
+// CHECK-LABEL: func.func @keys_of_frames
+// CHECK-DAG: %[[K:.*]] = dit.permute %{{.*}} [0, 2, 1, 3] : tensor<2x7x4x8xf32> -> tensor<2x4x7x8xf32>
+// CHECK-DAG: %[[Q:.*]] = dit.view %{{.*}} -> tensor<2x4x15x8xf32>
+// CHECK: %[[O:.*]] = dit.attention %[[Q]], %[[K]], %[[K]] mask %arg2 {{.*}} -> tensor<2x4x15x8xf32>
+// CHECK: %[[P:.*]] = dit.permute %[[O]] [0, 2, 1, 3] : tensor<2x4x15x8xf32> -> tensor<2x15x4x8xf32>
+// CHECK: dit.view %[[P]] : tensor<2x15x4x8xf32> -> tensor<6x5x4x8xf32>
+func.func @keys_of_frames(%x: tensor<6x5x32xf32>, %text: tensor<2x7x32xf32>, %mask: tensor<1x1x1x7xi1>) -> tensor<6x4x5x8xf32> {
+  %v = dit.view %x : tensor<6x5x32xf32> -> tensor<6x5x4x8xf32>
+  %q = dit.permute %v [0, 2, 1, 3] : tensor<6x5x4x8xf32> -> tensor<6x4x5x8xf32>
+  %t = dit.view %text : tensor<2x7x32xf32> -> tensor<2x1x7x32xf32>
+  %e = dit.expand %t : tensor<2x1x7x32xf32> -> tensor<2x3x7x32xf32>
+  %r = dit.view %e : tensor<2x3x7x32xf32> -> tensor<6x7x4x8xf32>
+  %k = dit.permute %r [0, 2, 1, 3] : tensor<6x7x4x8xf32> -> tensor<6x4x7x8xf32>
+  %o = dit.attention %q, %k, %k mask %mask scale 1.0 : (tensor<6x4x5x8xf32>, tensor<6x4x7x8xf32>, tensor<6x4x7x8xf32>, tensor<1x1x1x7xi1>) -> tensor<6x4x5x8xf32>
+  return %o : tensor<6x4x5x8xf32>
+}
+
+// -----
+
+// Not where each frame has a mask of its own, or queries see keys by their places.
+// CHECK-LABEL: func.func @masks_of_frames
+// CHECK: dit.attention {{.*}} -> tensor<6x4x5x8xf32>
+// CHECK: dit.attention {{.*}} causal {{.*}} -> tensor<6x4x5x8xf32>
+func.func @masks_of_frames(%q: tensor<6x4x5x8xf32>, %text: tensor<2x1x4x7x8xf32>, %mask: tensor<6x1x1x7xi1>) -> (tensor<6x4x5x8xf32>, tensor<6x4x5x8xf32>) {
+  %e = dit.expand %text : tensor<2x1x4x7x8xf32> -> tensor<2x3x4x7x8xf32>
+  %k = dit.view %e : tensor<2x3x4x7x8xf32> -> tensor<6x4x7x8xf32>
+  %o = dit.attention %q, %k, %k mask %mask scale 1.0 : (tensor<6x4x5x8xf32>, tensor<6x4x7x8xf32>, tensor<6x4x7x8xf32>, tensor<6x1x1x7xi1>) -> tensor<6x4x5x8xf32>
+  %c = dit.attention %q, %k, %k causal scale 1.0 : (tensor<6x4x5x8xf32>, tensor<6x4x7x8xf32>, tensor<6x4x7x8xf32>) -> tensor<6x4x5x8xf32>
+  return %o, %c : tensor<6x4x5x8xf32>, tensor<6x4x5x8xf32>
+}
