@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # build_models.sh [BUNDLE] [BUILD] [PART...]: compiles what run_models.sh runs on a CUDA machine into BUNDLE (a folder that
 # git ignores, build-gpu/models unless given) with the build folder BUILD. Needs NVRTC, no GPU. PART: bin zoo quantized python full
-# recipes rowwise tune; all of them but recipes and tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 48 MiB; full-size models come
+# recipes rowwise tune; all of them but recipes and tune unless named. The zoo is $DITC_ZOO_DIR, in folders a, b, ... of at most 36 MiB; full-size models come
 # from $DITC_ZOO_FULL_DIR, where DITC_MODELS=name,... chooses some. Parts whose variable is not set are left out.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import sys
 
-PART_BYTES = 48 << 20
+PART_BYTES = 36 << 20
 
 
 def files_of(folder, packages):
