@@ -36,6 +36,7 @@
 #include "passes/Fusions.h"
 #include "passes/Passes.h"
 #include "passes/Rewriting.h"
+#include "passes/Strided.h"
 
 using namespace mlir;
 
@@ -69,16 +70,6 @@ std::optional<int64_t> combinedDim(dit::ReduceOp reduce) {
   return dims.size() == 1 ? std::optional(dims[0]) : std::nullopt;
 }
 
-/// The dimension that is `dim` behind the view, if it is a whole one.
-std::optional<int64_t> dimOfInput(dit::ViewOp view, int64_t dim) {
-  ArrayRef<int64_t> from = shapeOf(view.getInput()), to = shapeOf(view.getResult());
-  int64_t behind = llvm::product_of(to.drop_front(dim + 1));
-  for (int64_t i = 0; i < static_cast<int64_t>(from.size()); ++i)
-    if (from[i] == to[dim] && llvm::product_of(from.drop_front(i + 1)) == behind)
-      return i;
-  return std::nullopt;
-}
-
 /// Do elements along the dimension lie apart in memory, as far as views and maps of one operand show?
 bool liesApart(Value value, int64_t dim) {
   while (true) {
@@ -92,7 +83,7 @@ bool liesApart(Value value, int64_t dim) {
     if (auto permute = dyn_cast_or_null<dit::PermuteOp>(def)) {
       dim = permute.getPermutation()[dim];
     } else if (auto view = dyn_cast_or_null<dit::ViewOp>(def)) {
-      std::optional<int64_t> before = dimOfInput(view, dim);
+      std::optional<int64_t> before = keptAxis(shapeOf(value), shapeOf(view.getInput()), dim);
       if (!before)
         return false;
       dim = *before;
