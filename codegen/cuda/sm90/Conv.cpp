@@ -95,26 +95,18 @@ private:
   int64_t images;
 };
 
-/// In bytes, and one that is allowed where the dimension has one element only.
-uint64_t byteStride(int64_t elements, int64_t size) {
-  constexpr int64_t kCopied = 16;
-  return size == 1 ? kCopied : elements * kBytes;
-}
-
-DType dtypeOf(const ConvProblem &p) { return p.input.getElementType().isBF16() ? DType::bf16 : DType::f16; }
-
 /// (channel, x, y, z, image) of every step-th pixel; `which` of the images that steps make, counted with x innermost.
 TensorMapPatch mapOfInput(const ConvProblem &p, const HopperConvTiles &tiles, int64_t which) {
   SmallVector<int64_t> strides = plan::layoutOf(p.input).strides;
-  TensorMapPatch map{0, 0, dtypeOf(p), {static_cast<uint64_t>(p.input.getDimSize(1))}, {}, {kStep}, cuda::TensorMapSwizzle::Bytes128};
+  TensorMapPatch map{0, 0, dtypeOf(p.input), {static_cast<uint64_t>(p.input.getDimSize(1))}, {}, {kStep}, cuda::TensorMapSwizzle::Bytes128};
   for (int dim : {2, 1, 0}) { // spatial
     int64_t step = p.steps[dim], first = which % step, count = llvm::divideCeil(p.input.getDimSize(2 + dim) - first, step);
     which /= step;
     map.sizes.push_back(count);
-    map.strides.push_back(byteStride(strides[2 + dim] * step, count));
+    map.strides.push_back(anyStride(kBytes * strides[2 + dim] * step, count));
     map.add += first * strides[2 + dim] * kBytes;
   }
-  map.sizes.push_back(p.input.getDimSize(0)), map.strides.push_back(byteStride(strides[0], p.input.getDimSize(0)));
+  map.sizes.push_back(p.input.getDimSize(0)), map.strides.push_back(anyStride(kBytes * strides[0], p.input.getDimSize(0)));
   llvm::append_range(map.box, tiles.box);
   map.box.push_back(1);
   return map;
@@ -123,8 +115,8 @@ TensorMapPatch mapOfInput(const ConvProblem &p, const HopperConvTiles &tiles, in
 /// (channel, tap, output channel)
 TensorMapPatch mapOfFilter(const ConvProblem &p, const HopperConvTiles &tiles) {
   uint64_t channels = p.channels(), taps = p.depth() / p.channels(), filters = p.filter.getDimSize(0);
-  uint64_t filter = byteStride(plan::layoutOf(p.filter).strides[0], filters);
-  return {1, 0, dtypeOf(p), {channels, taps, filters}, {channels * kBytes, filter}, {kStep, 1, static_cast<uint32_t>(tiles.channelTile())}, cuda::TensorMapSwizzle::Bytes128};
+  uint64_t filter = anyStride(kBytes * plan::layoutOf(p.filter).strides[0], filters);
+  return {1, 0, dtypeOf(p.filter), {channels, taps, filters}, {channels * kBytes, filter}, {kStep, 1, static_cast<uint32_t>(tiles.channelTile())}, cuda::TensorMapSwizzle::Bytes128};
 }
 
 /// conv_sm90::Params: the filter's map, then those of the images.

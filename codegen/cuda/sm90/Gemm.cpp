@@ -27,13 +27,9 @@ struct alignas(64) Problem {
   Divisor down, perGroup, lastGroup;
 };
 
-DType dtypeOf(MemRefType type) { return type.getElementType().isBF16() ? DType::bf16 : type.getElementType().isF16() ? DType::f16 : DType::f8e4m3; }
 int64_t bytesOf(MemRefType type) { return dit::elementBytes(type.getElementType()); }
 
-constexpr int64_t kCopied = 16, kStepBytes = 128; // what the copy engine aligns to; of k in a step
-
-/// A stride in bytes that is allowed where the dimension has one element only.
-uint64_t anyStride(int64_t stride, int64_t size) { return size == 1 ? std::max<int64_t>(llvm::alignTo(stride, kCopied), kCopied) : stride; }
+constexpr int64_t kStepBytes = 128; // of k in a step
 
 class Packer {
 public:

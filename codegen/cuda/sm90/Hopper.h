@@ -7,12 +7,23 @@
 #include "dialects/dit/Dit.h"
 #include "dialects/fusion/Reason.h"
 
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
 namespace ditc {
 
 /// Of an H100 SXM or H200: what the choice of tiles fills. Code is right on GPUs with fewer.
 inline constexpr int kHopperMultiprocessors = 132;
 /// Shared memory that a block may have.
 inline constexpr int kHopperSharedBytes = 232448;
+/// Bytes that the copy engine aligns to.
+inline constexpr int64_t kCopied = 16;
+/// A stride in bytes for a tensor map, one that is allowed where the dimension has one element only.
+inline uint64_t anyStride(int64_t stride, int64_t size) { return size == 1 ? std::max<int64_t>(llvm::alignTo(stride, kCopied), kCopied) : stride; }
+/// What a tensor map of a product's operand copies.
+inline DType dtypeOf(mlir::MemRefType type) { return type.getElementType().isBF16() ? DType::bf16 : type.getElementType().isF16() ? DType::f16 : DType::f8e4m3; }
+
 /// Tokens of a tile of attention_quantize.cuh.
 inline constexpr int kQuantizedTile = 128;
 
